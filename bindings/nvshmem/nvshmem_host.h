@@ -48,6 +48,11 @@ typedef struct {
 #define NVSHMEM_STATUS_NOT_INITIALIZED 0
 #define NVSHMEM_STATUS_IS_INITIALIZED 2
 #define NVSHMEM_THREAD_SERIALIZED 2
+/* What calls answer that answer an int. */
+#define NVSHMEMX_SUCCESS 0
+#define NVSHMEMX_ERROR_INVALID_VALUE 1
+#define NVSHMEMX_ERROR_NOT_SUPPORTED 3
+#define NVSHMEMX_ERROR_INTERNAL 7
 
 /* Counted: the last finalize of as many ends it, and it can begin anew. Without a launcher and an
  * identifier the job is one PE. */
@@ -95,7 +100,8 @@ typedef int32_t nvshmem_team_t;
 typedef struct {
   int version;
   int num_contexts;
-  char reserved[56];
+  uint64_t uniqueid;
+  char reserved[48];
 } nvshmem_team_config_t;
 
 int nvshmem_team_my_pe(nvshmem_team_t team);
@@ -149,9 +155,11 @@ int nvshmemx_team_sync_on_stream(nvshmem_team_t team, nvshmem_stream_t stream);
   TOWPATH_SHMEM_SMALL_FIXED_TYPES(X, how) \
   TOWPATH_SHMEM_WORD_FIXED_TYPES(X, how)  \
   TOWPATH_SHMEM_SIZE_TYPES(X, how)        \
-  X(how, half, uint16_t)                  \
+  TOWPATH_NVSHMEM_SHORT_TYPES(X, how)
+#define TOWPATH_NVSHMEM_SHORT_TYPES(X, how) \
+  X(how, half, uint16_t)                    \
   X(how, bfloat16, uint16_t)
-/* Those that are summed and compared here. */
+/* Those that compilers sum and compare. */
 #define TOWPATH_NVSHMEM_SUM_TYPES(X, how) \
   TOWPATH_SHMEM_SMALL_TYPES(X, how)       \
   TOWPATH_SHMEM_WORD_TYPES(X, how)        \
@@ -202,14 +210,114 @@ TOWPATH_NVSHMEM_MOVES(, mem, void, 1)
 
 #define TOWPATH_NVSHMEM_REDUCE(OP, NAME, T)                                                      \
   TOWPATH_NVSHMEM_BOTH(int, NAME##_##OP##_reduce, nvshmem_team_t team, T* dest, const T* source, \
-                       size_t nreduce)
+                       size_t nreduce)                                                           \
+  /* The source has nreduce elements for each member. */                                         \
+  TOWPATH_NVSHMEM_BOTH(int, NAME##_##OP##_reducescatter, nvshmem_team_t team, T* dest,           \
+                       const T* source, size_t nreduce)
 TOWPATH_SHMEM_BITS_REDUCE_TYPES(TOWPATH_NVSHMEM_REDUCE, and)
 TOWPATH_SHMEM_BITS_REDUCE_TYPES(TOWPATH_NVSHMEM_REDUCE, or)
 TOWPATH_SHMEM_BITS_REDUCE_TYPES(TOWPATH_NVSHMEM_REDUCE, xor)
-TOWPATH_NVSHMEM_SUM_TYPES(TOWPATH_NVSHMEM_REDUCE, max)
-TOWPATH_NVSHMEM_SUM_TYPES(TOWPATH_NVSHMEM_REDUCE, min)
-TOWPATH_NVSHMEM_SUM_TYPES(TOWPATH_NVSHMEM_REDUCE, sum)
-TOWPATH_NVSHMEM_SUM_TYPES(TOWPATH_NVSHMEM_REDUCE, prod)
+#define TOWPATH_NVSHMEM_REDUCED_TYPES(X, how) \
+  TOWPATH_NVSHMEM_SUM_TYPES(X, how)           \
+  TOWPATH_NVSHMEM_SHORT_TYPES(X, how)
+TOWPATH_NVSHMEM_REDUCED_TYPES(TOWPATH_NVSHMEM_REDUCE, max)
+TOWPATH_NVSHMEM_REDUCED_TYPES(TOWPATH_NVSHMEM_REDUCE, min)
+TOWPATH_NVSHMEM_REDUCED_TYPES(TOWPATH_NVSHMEM_REDUCE, sum)
+TOWPATH_NVSHMEM_REDUCED_TYPES(TOWPATH_NVSHMEM_REDUCE, prod)
+
+/* Atomic operations and waits -------------------------------------------------------------------*/
+
+#define TOWPATH_NVSHMEM_AMO(how, NAME, T)                     \
+  T nvshmem_##NAME##_atomic_fetch(const T* source, int pe);   \
+  void nvshmem_##NAME##_atomic_set(T* dest, T value, int pe); \
+  T nvshmem_##NAME##_atomic_swap(T* dest, T value, int pe);
+#define TOWPATH_NVSHMEM_WORD_AMO(how, NAME, T)                              \
+  T nvshmem_##NAME##_atomic_compare_swap(T* dest, T cond, T value, int pe); \
+  void nvshmem_##NAME##_atomic_inc(T* dest, int pe);                        \
+  void nvshmem_##NAME##_atomic_add(T* dest, T value, int pe);               \
+  T nvshmem_##NAME##_atomic_fetch_inc(T* dest, int pe);                     \
+  T nvshmem_##NAME##_atomic_fetch_add(T* dest, T value, int pe);
+#define TOWPATH_NVSHMEM_BITS_AMO(OP, NAME, T)                  \
+  void nvshmem_##NAME##_atomic_##OP(T* dest, T value, int pe); \
+  T nvshmem_##NAME##_atomic_fetch_##OP(T* dest, T value, int pe);
+#define TOWPATH_NVSHMEM_FLOAT_AMO(how, NAME, T)                \
+  void nvshmemx_##NAME##_atomic_add(T* dest, T value, int pe); \
+  T nvshmemx_##NAME##_atomic_fetch_add(T* dest, T value, int pe);
+TOWPATH_SHMEM_EXTENDED_AMO_TYPES(TOWPATH_NVSHMEM_AMO, )
+TOWPATH_SHMEM_AMO_TYPES(TOWPATH_NVSHMEM_WORD_AMO, )
+TOWPATH_SHMEM_BITS_AMO_TYPES(TOWPATH_NVSHMEM_BITS_AMO, and)
+TOWPATH_SHMEM_BITS_AMO_TYPES(TOWPATH_NVSHMEM_BITS_AMO, or)
+TOWPATH_SHMEM_BITS_AMO_TYPES(TOWPATH_NVSHMEM_BITS_AMO, xor)
+TOWPATH_SHMEM_ATOMIC_REAL_TYPES(TOWPATH_NVSHMEM_FLOAT_AMO, )
+TOWPATH_NVSHMEM_FLOAT_AMO(, half, uint16_t)
+
+#define TOWPATH_NVSHMEM_WAIT(how, NAME, T)                                                        \
+  void nvshmemx_##NAME##_wait_until_on_stream(T* ivar, int cmp, T cmp_value,                      \
+                                              nvshmem_stream_t stream);                           \
+  void nvshmemx_##NAME##_wait_until_all_on_stream(T* ivars, size_t nelems, const int* status,     \
+                                                  int cmp, T cmp_value, nvshmem_stream_t stream); \
+  void nvshmemx_##NAME##_wait_until_all_vector_on_stream(T* ivars, size_t nelems,                 \
+                                                         const int* status, int cmp,              \
+                                                         T* cmp_values, nvshmem_stream_t stream);
+TOWPATH_SHMEM_WAIT_TYPES(TOWPATH_NVSHMEM_WAIT, )
+
+/* Those without a GPU ---------------------------------------------------------------------------*/
+
+void nvshmemx_flush(void);
+void nvshmemx_flush_on_stream(nvshmem_stream_t stream);
+void nvshmemx_signal_counted_reset(uint64_t* sig_addr);
+/* Hints: regions may be begun and ended, and change nothing. */
+typedef struct {
+  uint32_t hints;
+  char reserved[60];
+} nvshmemx_region_attrs_t;
+int nvshmemx_region_start(uint64_t* handle, const nvshmemx_region_attrs_t* attributes);
+int nvshmemx_region_stop(uint64_t handle);
+int nvshmemx_region_is_active(uint32_t hints, int* active);
+
+/* A team of PEs that find each other by an identifier that one of them made: config->uniqueid, with
+ * the mask's bit 2. Collective over the new team alone. */
+int nvshmemx_team_get_uniqueid(uint64_t* uniqueid);
+int nvshmemx_team_init(nvshmem_team_t* team, nvshmem_team_config_t* config, long config_mask,
+                       int npes, int pe_idx_in_team);
+
+/* Null: there is no multicast. */
+void* nvshmemx_mc_ptr(nvshmem_team_t team, const void* ptr);
+
+/* Each answers 3, not supported (null where it answers an address), and reports why. */
+typedef struct {
+  unsigned int x, y, z;
+} nvshmem_dim3_t; /* CUDA's dim3 */
+void* nvshmemx_buffer_register_symmetric(void* addr, size_t length, int flags);
+void* nvshmemx_buffer_register_symmetric_at_preferred_address(void* addr, size_t length,
+                                                              void* preferred, int flags);
+int nvshmemx_buffer_unregister_symmetric(void* addr, size_t length);
+int nvshmemx_collective_launch(const void* func, nvshmem_dim3_t grid, nvshmem_dim3_t block,
+                               void** args, size_t shared, nvshmem_stream_t stream);
+int nvshmemx_collective_launch_attr(const void* attributes, const void* func, void** args);
+int nvshmemx_collective_launch_query_gridsize(const void* func, nvshmem_dim3_t block, void** args,
+                                              size_t shared, int* gridsize);
+int nvshmemx_cumodule_init(void* module);
+int nvshmemx_cumodule_finalize(void* module);
+int nvshmemx_culibrary_init(void* library);
+int nvshmemx_culibrary_finalize(void* library);
+int nvshmemx_qp_create(int num_qps, int** qps);
+/* The communicator is kept; nvshmemx_init_attr() then answers that it cannot start by MPI. */
+int nvshmemx_set_attr_mpi_comm_args(void* comm, nvshmemx_init_attr_t* attributes);
+
+/* What NVIDIA's header, and its library for devices, call ---------------------------------------*/
+
+typedef struct {
+  int major, minor, patch;
+} nvshmemi_version_t;
+int nvshmemid_hostlib_init_attr(int requested, int* provided, unsigned int flags,
+                                nvshmemx_init_attr_t* attributes, nvshmemi_version_t version,
+                                int (*device_state)(void**, void**));
+void nvshmemid_hostlib_finalize(void* device, void* transport);
+int nvshmemid_init_status(void);
+void nvshmemi_finalize(void);
+void nvshmem_debug_log(int level, unsigned long flags, const char* where, int line,
+                       const char* format, ...);
 
 #ifdef __cplusplus
 }

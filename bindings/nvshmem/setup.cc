@@ -11,6 +11,7 @@
 #include <towpath/standard/shmem.h>
 
 #include "bindings/nvshmem/nvshmem_host.h"
+#include "bindings/nvshmem/rendezvous.h"
 #include "bindings/openshmem/process.h"
 
 using namespace towpath;
@@ -21,7 +22,6 @@ const char* const openshmem::kDoor = "nvshmem (towpath)";
 namespace {
 
 constexpr int kMajor = 3, kMinor = 0, kPatch = 0;
-constexpr int kInvalid = 1, kNotSupported = 3, kInternal = 7;  // NVSHMEM's numbers
 constexpr int kUidArgsVersion = 65'560, kArgsVersion = 131'200, kAttrVersion = 131'216;
 static_assert(sizeof(nvshmemx_uniqueid_t) == 128 && sizeof(nvshmemx_uniqueid_args_t) == 24 &&
               sizeof(nvshmemx_init_args_t) == 128 && sizeof(nvshmemx_init_attr_t) == 144 &&
@@ -54,6 +54,7 @@ Status begin(const nvshmemx_uniqueid_args_t* who) {
   TOWPATH_TRY(auto context, shmem::Context::open(*std::move(bootstrap)));
   if (the_process == nullptr) (void)std::atexit(at_exit);
   the_process = new Process(std::move(context), Statics());
+  nvshmem::prepare_rendezvous();
   return {};
 }
 
@@ -62,7 +63,7 @@ int begin_counted(const nvshmemx_uniqueid_args_t* who) {
   // The job of an identifier ends with it: another identifier is another job.
   const bool is_another = begun == 0 && who != nullptr;
   if (the_process == nullptr || is_another)
-    if (answer(begin(who)) != 0) return kInternal;
+    if (answer(begin(who)) != 0) return NVSHMEMX_ERROR_INTERNAL;
   ++begun;
   return 0;
 }
@@ -84,10 +85,11 @@ int nvshmemx_hostlib_init_attr(unsigned int flags, nvshmemx_init_attr_t* attribu
   if ((flags & (NVSHMEMX_INIT_WITH_MPI_COMM | NVSHMEMX_INIT_WITH_SHMEM)) != 0) {
     (void)answer(error(Code::unsupported, "initialisation by MPI or another SHMEM",
                        "start the PEs with `towpath run`, or pass them a unique identifier"));
-    return kNotSupported;
+    return NVSHMEMX_ERROR_NOT_SUPPORTED;
   }
   if ((flags & NVSHMEMX_INIT_WITH_UNIQUEID) == 0) return begin_counted(nullptr);
-  if (attributes == nullptr || attributes->args.uid_args.id == nullptr) return kInvalid;
+  if (attributes == nullptr || attributes->args.uid_args.id == nullptr)
+    return NVSHMEMX_ERROR_INVALID_VALUE;
   return begin_counted(&attributes->args.uid_args);
 }
 
@@ -99,6 +101,38 @@ void nvshmemx_hostlib_finalize(void) {
   const run::MutexLock lock(begin_mutex);
   if (begun > 0 && --begun == 0) (void)answer(the_process->context().barrier());
 }
+
+int nvshmemx_set_attr_mpi_comm_args(void* comm, nvshmemx_init_attr_t* attributes) {
+  if (attributes == nullptr) return NVSHMEMX_ERROR_INVALID_VALUE;
+  attributes->version = kAttrVersion;
+  attributes->mpi_comm = comm;
+  return 0;
+}
+
+int nvshmemid_hostlib_init_attr(int, int* provided, unsigned int flags,
+                                nvshmemx_init_attr_t* attributes, nvshmemi_version_t,
+                                int (*)(void**, void**)) {
+  if (provided != nullptr) nvshmem_query_thread(provided);
+  return nvshmemx_hostlib_init_attr(flags, attributes);
+}
+
+// NVIDIA's header begins and ends by these, of C++: by whichever version of the attributes it has.
+int nvshmemi_init_thread(int requested, int* provided, unsigned int flags, nvshmemx_init_attr_t* attributes, nvshmemi_version_t version) __asm__(
+    "_Z20nvshmemi_init_threadiPijP21nvshmemx_init_attr_v218nvshmemi_version_t");
+int nvshmemi_init_thread(int requested, int* provided, unsigned int flags,
+                         nvshmemx_init_attr_t* attributes, nvshmemi_version_t version) {
+  return nvshmemid_hostlib_init_attr(requested, provided, flags, attributes, version, nullptr);
+}
+int nvshmemi_init_thread_v1(int requested, int* provided, unsigned int flags, nvshmemx_init_attr_t* attributes, nvshmemi_version_t version) __asm__(
+    "_Z20nvshmemi_init_threadiPijP21nvshmemx_init_attr_v118nvshmemi_version_t");
+int nvshmemi_init_thread_v1(int requested, int* provided, unsigned int flags,
+                            nvshmemx_init_attr_t* attributes, nvshmemi_version_t version) {
+  return nvshmemid_hostlib_init_attr(requested, provided, flags, attributes, version, nullptr);
+}
+
+void nvshmemi_finalize(void) { nvshmemx_hostlib_finalize(); }
+void nvshmemid_hostlib_finalize(void*, void*) { nvshmemx_hostlib_finalize(); }
+int nvshmemid_init_status(void) { return nvshmemx_init_status(); }
 
 void nvshmem_finalize(void) { nvshmemx_hostlib_finalize(); }
 
@@ -115,14 +149,14 @@ void nvshmem_global_exit(int status) {
 }
 
 int nvshmemx_get_uniqueid(nvshmemx_uniqueid_t* id) {
-  if (id == nullptr) return kInvalid;
+  if (id == nullptr) return NVSHMEMX_ERROR_INVALID_VALUE;
   std::memcpy(id, shmem::UniqueId::create().raw().data(), sizeof *id);
   return 0;
 }
 
 int nvshmemx_set_attr_uniqueid_args(int rank, int nranks, const nvshmemx_uniqueid_t* id,
                                     nvshmemx_init_attr_t* attributes) {
-  if (id == nullptr || attributes == nullptr) return kInvalid;
+  if (id == nullptr || attributes == nullptr) return NVSHMEMX_ERROR_INVALID_VALUE;
   attributes->version = kAttrVersion;
   attributes->args.version = kArgsVersion;
   attributes->args.uid_args = {

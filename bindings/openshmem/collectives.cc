@@ -4,6 +4,7 @@
 #include <towpath/shmem/collectives.h>
 
 #include "bindings/openshmem/process.h"
+#include "bindings/openshmem/short_floats.h"
 
 using namespace towpath;
 using namespace towpath::openshmem;
@@ -59,6 +60,8 @@ Element element_of(door_type type, shmem::ReduceOp op) {
     case door_double: return {sizeof(double), shmem::fold_of<double>(op)};
     case door_longdouble: return {sizeof(long double), shmem::fold_of<long double>(op)};
     case door_complexf: return {8, sum_or_product<std::complex<float>>(op)};
+    case door_half: return {2, shmem::fold_of<Half>(op)};
+    case door_bfloat16: return {2, shmem::fold_of<BFloat16>(op)};
     case door_complexd: return {16, sum_or_product<std::complex<double>>(op)};
   }
   return {1, nullptr};
@@ -75,6 +78,12 @@ shmem::ReduceOp op_of(door_reduce_op op) {
     case door_bits_xor: break;
   }
   return shmem::ReduceOp::bit_xor;
+}
+
+engine::Folding folding_of(const door_reduction& what) {
+  const shmem::ReduceOp op = op_of(what.op);
+  const Element element = element_of(what.type, op);
+  return {.count = what.count, .element_bytes = element.width, .op = op, .fold = element.fold};
 }
 
 }  // namespace
@@ -135,11 +144,31 @@ int door_alltoalls(shmem_team_t handle, void* dest, const void* source, door_str
 
 int door_reduce(shmem_team_t team, void* dest, const void* source, door_reduction what) {
   Process& self = process();
-  const shmem::ReduceOp op = op_of(what.op);
-  const Element element = element_of(what.type, op);
-  return answer(engine::reduce(
-      self.team(team), movement(self, dest, source, what.count * element.width),
-      {.count = what.count, .element_bytes = element.width, .op = op, .fold = element.fold}));
+  const engine::Folding folding = folding_of(what);
+  const std::uint64_t bytes = folding.count * folding.element_bytes;
+  return answer(engine::reduce(self.team(team), movement(self, dest, source, bytes), folding));
+}
+
+int door_reduce_scatter(shmem_team_t handle, void* dest, const void* source, door_reduction what) {
+  Process& self = process();
+  const shmem::Team team = self.team(handle);
+  const engine::Folding folding = folding_of(what);
+  const std::uint64_t bytes = folding.count * folding.element_bytes;
+  engine::Movement extents = movement(self, dest, source, bytes);
+  extents.source.size_bytes *= static_cast<std::uint64_t>(std::max(team.n_pes(), 1));
+  (void)self.offset(source, extents.source.size_bytes);
+  return answer(engine::reduce_scatter(team, extents, folding));
+}
+
+std::uint16_t door_half_sum(std::uint16_t a, std::uint16_t b) { return (Half{a} + Half{b}).bits; }
+
+int door_scan(shmem_team_t team, void* dest, const void* source, door_reduction what,
+              int is_inclusive) {
+  Process& self = process();
+  const engine::Folding folding = folding_of(what);
+  const std::uint64_t bytes = folding.count * folding.element_bytes;
+  const auto kind = is_inclusive != 0 ? engine::ScanKind::inclusive : engine::ScanKind::exclusive;
+  return answer(engine::scan(self.team(team), movement(self, dest, source, bytes), folding, kind));
 }
 
 }  // extern "C"

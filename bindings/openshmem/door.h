@@ -23,8 +23,30 @@ enum door_type {
   door_double,
   door_longdouble,
   door_complexf,
-  door_complexd
+  door_complexd,
+  door_half, /* of NVSHMEM: 16 bits, as IEEE 754 has them */
+  door_bfloat16
 };
+
+/* What a type is, whatever it is called: in C. */
+#define DOOR_TYPE(T)                                            \
+  _Generic((T){0}, char                                         \
+           : (char)-1 < 0 ? door_int8 : door_uint8, signed char \
+           : door_int8, unsigned char                           \
+           : door_uint8, short                                  \
+           : door_int16, unsigned short                         \
+           : door_uint16, int                                   \
+           : door_int32, unsigned int                           \
+           : door_uint32, long                                  \
+           : door_int64, unsigned long                          \
+           : door_uint64, long long                             \
+           : door_int64, unsigned long long                     \
+           : door_uint64, float                                 \
+           : door_float, double                                 \
+           : door_double, long double                           \
+           : door_longdouble, float _Complex                    \
+           : door_complexf, double _Complex                     \
+           : door_complexd)
 
 /* Ends the PE with a reason where the other side cannot be reached. */
 void door_put(shmem_ctx_t ctx, void* dest, const void* source, size_t bytes, int pe);
@@ -108,6 +130,13 @@ struct door_reduction {
   size_t count;
 };
 int door_reduce(shmem_team_t team, void* dest, const void* source, struct door_reduction what);
+/* `source` has `count` elements for each member. */
+int door_reduce_scatter(shmem_team_t team, void* dest, const void* source,
+                        struct door_reduction what);
+/* Of two numbers of type door_half. */
+uint16_t door_half_sum(uint16_t a, uint16_t b);
+int door_scan(shmem_team_t team, void* dest, const void* source, struct door_reduction what,
+              int is_inclusive);
 
 int door_barrier(shmem_team_t team);
 

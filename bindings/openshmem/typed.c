@@ -23,25 +23,6 @@
    }){.bits = (BITS)})        \
        .value)
 
-/* What a type is, whatever it is called. */
-#define TYPE(T)                                                                                 \
-  _Generic((T){0},                                                                              \
-           char: (char)-1 < 0 ? door_int8 : door_uint8,                                         \
-           signed char: door_int8,                                                              \
-           unsigned char: door_uint8,                                                           \
-           short: door_int16,                                                                   \
-           unsigned short: door_uint16,                                                         \
-           int: door_int32,                                                                     \
-           unsigned int: door_uint32,                                                           \
-           long: door_int64,                                                                    \
-           unsigned long: door_uint64,                                                          \
-           long long: door_int64,                                                               \
-           unsigned long long: door_uint64,                                                     \
-           float: door_float,                                                                   \
-           double: door_double,                                                                 \
-           long double: door_longdouble,                                                        \
-           float _Complex: door_complexf,                                                       \
-           double _Complex: door_complexd)
 _Static_assert(sizeof(long) == 8, "long is a word of 64 bits wherever this is built");
 
 /* Put and get -----------------------------------------------------------------------------------*/
@@ -149,7 +130,7 @@ TOWPATH_SHMEM_BITS_AMO_TYPES(BITS_AMO, xor)
 /* Waits and tests -------------------------------------------------------------------------------*/
 
 #define WANTED(T, ARE_MANY, VALUES) \
-  (struct door_wanted) { ivars, nelems, status, cmp, VALUES, ARE_MANY, TYPE(T) }
+  (struct door_wanted) { ivars, nelems, status, cmp, VALUES, ARE_MANY, DOOR_TYPE(T) }
 #define WAITS(NAME, T, SUFFIX, ARE_MANY, PARAMETER, VALUES)                                       \
   void shmem_##NAME##_wait_until_all##SUFFIX(T* ivars, size_t nelems, const int* status, int cmp, \
                                              PARAMETER) {                                         \
@@ -177,10 +158,10 @@ TOWPATH_SHMEM_BITS_AMO_TYPES(BITS_AMO, xor)
   }
 #define WAIT(how, NAME, T)                                                                  \
   void shmem_##NAME##_wait_until(T* ivar, int cmp, T cmp_value) {                           \
-    door_wait_all((struct door_wanted){ivar, 1, NULL, cmp, &cmp_value, 0, TYPE(T)});        \
+    door_wait_all((struct door_wanted){ivar, 1, NULL, cmp, &cmp_value, 0, DOOR_TYPE(T)});        \
   }                                                                                         \
   int shmem_##NAME##_test(T* ivar, int cmp, T cmp_value) {                                  \
-    return door_test_all((struct door_wanted){ivar, 1, NULL, cmp, &cmp_value, 0, TYPE(T)}); \
+    return door_test_all((struct door_wanted){ivar, 1, NULL, cmp, &cmp_value, 0, DOOR_TYPE(T)}); \
   }                                                                                         \
   WAITS(NAME, T, , 0, T cmp_value, &cmp_value)                                              \
   WAITS(NAME, T, _vector, 1, T* cmp_values, cmp_values)
@@ -215,7 +196,7 @@ COLLECTIVES(, mem, void, 1)
 
 #define REDUCE(OP, KIND, NAME, T)                                                                  \
   int shmem_##NAME##_##OP##_reduce(shmem_team_t team, T* dest, const T* source, size_t nreduce) {  \
-    return door_reduce(team, dest, source, (struct door_reduction){KIND, TYPE(T), nreduce});       \
+    return door_reduce(team, dest, source, (struct door_reduction){KIND, DOOR_TYPE(T), nreduce});       \
   }
 #define AND_REDUCE(how, NAME, T) REDUCE(and, door_bits_and, NAME, T)
 #define OR_REDUCE(how, NAME, T) REDUCE(or, door_bits_or, NAME, T)

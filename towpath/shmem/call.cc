@@ -10,7 +10,7 @@ struct Words {
 };
 
 /// By CallKind.
-constexpr std::array<Words, 16> kWords = {{
+constexpr std::array<Words, 19> kWords = {{
     {"nothing", {}},
     {"join", {}},
     {"barrier", {}},
@@ -27,6 +27,9 @@ constexpr std::array<Words, 16> kWords = {{
     {"finalize", {}},
     {"wait_until", {}},
     {"lock", {}},
+    {"reduce_scatter", {"target", "source", "count", "operation"}},
+    {"scan", {"target", "source", "count", "operation"}},
+    {"exclusive_scan", {"target", "source", "count", "operation"}},
 }};
 
 const Words& words_of(CallKind kind) noexcept {

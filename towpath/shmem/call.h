@@ -23,8 +23,11 @@ enum class CallKind : std::uint32_t {
   alltoall = 11,  ///< target, source, bytes
   reduce = 12,    ///< target, source, count, operation and element bytes
   finalize = 13,
-  wait = 14,  ///< alone, not a gathering
-  lock = 15,  ///< the same
+  wait = 14,            ///< alone, not a gathering
+  lock = 15,            ///< the same
+  reduce_scatter = 16,  ///< as reduce
+  scan = 17,            ///< as reduce
+  exclusive_scan = 18,  ///< as reduce
 };
 
 struct Call {

@@ -22,6 +22,13 @@ Status leave(World& world, TeamView& team, CallKind kind) {
   return gather(world, team, {.call = {.kind = kind}});
 }
 
+/// In place if this host has them; otherwise in `far`.
+Result<const std::byte*> values_of(const World& world, RemoteAddress from, ByteSpan far) {
+  if (world.is_here(from.pe)) return world.heap_of(from.pe) + from.offset;
+  TOWPATH_TRY(world.read(from, far));
+  return far.data();
+}
+
 /// What one member computes of a reduction, as much at a time as fits.
 class Share {
  public:
@@ -41,7 +48,8 @@ class Share {
     const std::uint64_t from = what.source.offset + begin_bytes;
     TOWPATH_TRY(world_.read(on(team_, 0, from), sum_.first(bytes)));
     for (std::uint32_t member = 1; member < size_of(team_); ++member) {
-      TOWPATH_TRY(const std::byte* const values, values_of(on(team_, member, from), bytes));
+      TOWPATH_TRY(const std::byte* const values,
+                  values_of(world_, on(team_, member, from), far(bytes)));
       folding_.fold(sum_.data(), values, count);
     }
     for (std::uint32_t member = 0; member < size_of(team_); ++member)
@@ -51,15 +59,12 @@ class Share {
   }
 
  private:
+  ByteSpan far(std::uint64_t bytes) {
+    return ByteSpan(values_far_).first(std::min<std::uint64_t>(bytes, values_far_.size()));
+  }
+
   static constexpr std::size_t kNearBytes = 4096;       // stays in the cache
   static constexpr std::size_t kFarBytes = 256 * 1024;  // worth a round trip
-
-  /// In place if this host has them.
-  Result<const std::byte*> values_of(RemoteAddress from, std::uint64_t bytes) {
-    if (world_.is_here(from.pe)) return world_.heap_of(from.pe) + from.offset;
-    TOWPATH_TRY(world_.read(from, ByteSpan(values_far_).first(bytes)));
-    return values_far_.data();
-  }
 
   const World& world_;
   const TeamView& team_;
@@ -68,6 +73,43 @@ class Share {
   Bytes sum_far_, values_far_;
   ByteSpan sum_ = near_;
 };
+
+/// The call of a reduction, and what is checked of it.
+Call call_of(CallKind kind, const Movement& what, const Folding& folding) {
+  return {.kind = kind,
+          .arguments = {what.target.offset, what.source.offset, folding.count,
+                        folding.element_bytes * 256 + static_cast<std::uint64_t>(folding.op)}};
+}
+
+Status check(const Folding& folding) {
+  if (folding.fold != nullptr) return {};
+  return error(Code::invalid_argument, "bits of floating-point numbers",
+               "reduce integers, or with another operation");
+}
+
+/// Into this PE's target alone: the elements from byte `from` on of the first `members` members,
+/// zeros if those are none. The target may be the source: it is written when all have read.
+Status reduce_for_me(const Team& team, const Movement& what, const Folding& folding,
+                     const Call& call, std::uint64_t from, std::uint32_t members) {
+  TOWPATH_TRY(TeamView* const view, team.find());
+  World& world = *team.world();
+  TOWPATH_TRY(gather(world, *view, {.call = call}));
+  TOWPATH_TRY(check(folding));
+  Bytes sum(folding.count * folding.element_bytes);
+  Bytes far(view->doors.empty() ? 0 : sum.size());
+  for (std::uint32_t member = 0; member < members; ++member) {
+    TOWPATH_TRY(const std::byte* const values,
+                values_of(world, on(*view, member, what.source.offset + from), far));
+    if (member == 0)
+      std::copy_n(values, sum.size(), sum.data());
+    else
+      folding.fold(sum.data(), values, folding.count);
+  }
+  TOWPATH_TRY(leave(world, *view, call.kind));
+  std::ranges::copy(sum, world.heap_base() + what.target.offset);
+  world.nudge(world.my_pe());
+  return {};
+}
 
 /// Few bytes travel with the arrival itself: each member then has all of them, folds them in the
 /// same order, and nobody waits a second time. The target may be the source.
@@ -163,15 +205,11 @@ Status reduce(const Team& team, const Movement& what, const Folding& folding) {
   TOWPATH_TRY(TeamView* const view, team.find());
   World& world = *team.world();
   const std::uint64_t width = folding.element_bytes;
-  const Call call{.kind = CallKind::reduce,
-                  .arguments = {what.target.offset, what.source.offset, folding.count,
-                                width * 256 + static_cast<std::uint64_t>(folding.op)}};
+  const Call call = call_of(CallKind::reduce, what, folding);
   if (folding.fold != nullptr && folding.count <= sizeof(std::uint64_t) / width)
     return reduce_notes(world, *view, what, folding, call);
   TOWPATH_TRY(gather(world, *view, {.call = call}));
-  if (folding.fold == nullptr)
-    return error(Code::invalid_argument, "bits of floating-point numbers",
-                 "reduce integers, or with another operation");
+  TOWPATH_TRY(check(folding));
   // Each member computes its share of the elements and writes it to all. Nobody else reads or
   // writes those, so the target may be the source.
   const auto mine = static_cast<std::uint64_t>(view->my_index);
@@ -181,6 +219,21 @@ Status reduce(const Team& team, const Movement& what, const Folding& folding) {
     TOWPATH_TRY(share.reduce(what, at * width, std::min(share.step(), end - at)));
   nudge_all(world, *view);
   return leave(world, *view, CallKind::reduce);
+}
+
+Status reduce_scatter(const Team& team, const Movement& what, const Folding& folding) {
+  const std::uint64_t share = folding.count * folding.element_bytes;
+  return reduce_for_me(team, what, folding, call_of(CallKind::reduce_scatter, what, folding),
+                       static_cast<std::uint64_t>(std::max(team.my_pe(), 0)) * share,
+                       static_cast<std::uint32_t>(std::max(team.n_pes(), 0)));
+}
+
+Status scan(const Team& team, const Movement& what, const Folding& folding, ScanKind kind) {
+  const auto before = static_cast<std::uint32_t>(std::max(team.my_pe(), 0));
+  const bool inclusive = kind == ScanKind::inclusive;
+  const CallKind call = inclusive ? CallKind::scan : CallKind::exclusive_scan;
+  return reduce_for_me(team, what, folding, call_of(call, what, folding), 0,
+                       before + (inclusive ? 1 : 0));
 }
 
 }  // namespace towpath::shmem::internal

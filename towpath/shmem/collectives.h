@@ -43,6 +43,11 @@ Result<std::uint64_t> collect(const Team& team, const Movement& what, std::uint6
 /// `what` is one PE's share: the extents hold one for each member.
 Status alltoall(const Team& team, const Movement& what, std::uint64_t share_bytes);
 Status reduce(const Team& team, const Movement& what, const Folding& folding);
+/// The source has `count` elements for each member, who gets the reduction of its own.
+Status reduce_scatter(const Team& team, const Movement& what, const Folding& folding);
+enum class ScanKind : std::uint8_t { inclusive, exclusive };
+/// Each member gets the reduction of those up to itself, or before itself: the first one zeros.
+Status scan(const Team& team, const Movement& what, const Folding& folding, ScanKind kind);
 
 template <typename T>
 Extent extent_of(const SymmetricBuffer<T>& buffer) noexcept {

@@ -139,6 +139,13 @@ TOWPATH_NVSHMEM_TYPES(MOVE_TEST, )
     CHECK(F(nvshmem_##NAME##_##OP##_reduce)(0, to, from, 1) == 0 && *to == (T)wanted);    \
     CHECK(X(NAME##_##OP##_reduce)(0, to + 1, from, 1, NULL) == 0 && to[1] == (T)wanted);  \
     meet();                                                                               \
+    T* scattered = (T*)(heap + 1024);                                                     \
+    for (int pe = 0; pe < pes; ++pe) from[pe] = (T)(me + 1 + pe);                         \
+    for (int pe = 1, of = wanted = me + 1; pe < pes; ++pe) wanted = of = OP##_OF(of, pe + me + 1); \
+    CHECK(F(nvshmem_##NAME##_##OP##_reducescatter)(0, scattered, from, 1) == 0);          \
+    CHECK(X(NAME##_##OP##_reducescatter)(0, from, from, 1, NULL) == 0);                   \
+    CHECK(*scattered == (T)wanted && *from == (T)wanted);                                 \
+    meet();                                                                               \
   }
 #define and_OF(a, b) ((a) & (b))
 #define or_OF(a, b) ((a) | (b))
@@ -154,6 +161,177 @@ TOWPATH_NVSHMEM_SUM_TYPES(REDUCE_TEST, max)
 TOWPATH_NVSHMEM_SUM_TYPES(REDUCE_TEST, min)
 TOWPATH_NVSHMEM_SUM_TYPES(REDUCE_TEST, sum)
 TOWPATH_NVSHMEM_SUM_TYPES(REDUCE_TEST, prod)
+
+/* 1.5. */
+enum { kHalf = 0x3e00 };
+static uint16_t half_of(int value) { /* of small integers */
+  int exponent = 15, digits = value * 1024;
+  for (; digits >= 2048; digits /= 2) ++exponent;
+  return (uint16_t)(exponent << 10 | (digits & 1023));
+}
+static uint16_t bfloat16_of(int value) {
+  const float all = (float)value;
+  uint32_t bits;
+  memcpy(&bits, &all, sizeof bits);
+  return (uint16_t)(bits >> 16);
+}
+#define SHORT_REDUCE_TEST(OP, NAME, T)                                                    \
+  static void OP##_##NAME(void) {                                                         \
+    T *from = (T*)heap, *to = (T*)(heap + 1024);                                          \
+    int wanted = 1, scattered = me + 1;                                                   \
+    for (int pe = 1; pe < pes; ++pe) wanted = OP##_OF(wanted, pe + 1);                    \
+    for (int pe = 1; pe < pes; ++pe) scattered = OP##_OF(scattered, me + 1);              \
+    for (int pe = 0; pe < 8; ++pe) from[pe] = NAME##_of(me + 1);                          \
+    CHECK(F(nvshmem_##NAME##_##OP##_reduce)(0, to, from, 8) == 0);                        \
+    CHECK(X(NAME##_##OP##_reduce)(0, to + 8, from, 1, NULL) == 0);                        \
+    CHECK(to[0] == NAME##_of(wanted) && to[7] == to[0] && to[8] == to[0]);                \
+    for (int pe = 0; pe < pes; ++pe) from[pe] = NAME##_of(pe + 1);                        \
+    CHECK(F(nvshmem_##NAME##_##OP##_reducescatter)(0, to, from, 1) == 0);                 \
+    CHECK(X(NAME##_##OP##_reducescatter)(0, to + 1, from, 1, NULL) == 0);                 \
+    CHECK(to[0] == NAME##_of(scattered) && to[1] == to[0]);                               \
+    meet();                                                                               \
+  }
+TOWPATH_NVSHMEM_SHORT_TYPES(SHORT_REDUCE_TEST, max)
+TOWPATH_NVSHMEM_SHORT_TYPES(SHORT_REDUCE_TEST, min)
+TOWPATH_NVSHMEM_SHORT_TYPES(SHORT_REDUCE_TEST, sum)
+TOWPATH_NVSHMEM_SHORT_TYPES(SHORT_REDUCE_TEST, prod)
+
+/* All PEs change a word of PE 0. */
+#define WORD_AMO_TEST(how, NAME, T)                                                       \
+  static void amo_##NAME(void) {                                                          \
+    T* word = (T*)heap;                                                                   \
+    memset(heap, 0, 64);                                                                  \
+    meet();                                                                               \
+    F(nvshmem_##NAME##_atomic_inc)(word, 0);                                              \
+    F(nvshmem_##NAME##_atomic_add)(word, 2, 0);                                           \
+    (void)F(nvshmem_##NAME##_atomic_fetch_inc)(word, 0);                                  \
+    (void)F(nvshmem_##NAME##_atomic_fetch_add)(word, 3, 0);                               \
+    meet();                                                                               \
+    CHECK(F(nvshmem_##NAME##_atomic_fetch)(word, 0) == (T)(7 * pes));                     \
+    F(nvshmem_##NAME##_atomic_set)(word + 1, 5, me);                                      \
+    CHECK(F(nvshmem_##NAME##_atomic_compare_swap)(word + 1, 5, 6, me) == 5);              \
+    CHECK(F(nvshmem_##NAME##_atomic_swap)(word + 1, 7, me) == 6 && word[1] == 7);         \
+    if (me == 0) word[2] = word[3] = 1;                                                   \
+    X(NAME##_wait_until)(word + 1, 0, 7, NULL);                                           \
+    word[2] = 7;                                                                          \
+    X(NAME##_wait_until_all)(word + 1, 2, NULL, 0, 7, NULL);                              \
+    T wanted[2] = {7, 7};                                                                 \
+    X(NAME##_wait_until_all_vector)(word + 1, 2, NULL, 0, wanted, NULL);                  \
+    meet();                                                                               \
+  }
+TOWPATH_SHMEM_AMO_TYPES(WORD_AMO_TEST, )
+#define BITS_AMO_TEST(OP, NAME, T)                                                        \
+  static void amo_##OP##_##NAME(void) {                                                   \
+    T* word = (T*)heap;                                                                   \
+    word[0] = word[1] = 12;                                                               \
+    F(nvshmem_##NAME##_atomic_##OP)(word, 10, me);                                        \
+    CHECK(F(nvshmem_##NAME##_atomic_fetch_##OP)(word + 1, 10, me) == 12);                 \
+    CHECK(word[0] == OP##_OF(12, 10) && word[1] == word[0]);                              \
+  }
+TOWPATH_SHMEM_BITS_AMO_TYPES(BITS_AMO_TEST, and)
+TOWPATH_SHMEM_BITS_AMO_TYPES(BITS_AMO_TEST, or)
+TOWPATH_SHMEM_BITS_AMO_TYPES(BITS_AMO_TEST, xor)
+#define REAL_AMO_TEST(how, NAME, T)                                                       \
+  static void amo_##NAME(void) {                                                          \
+    T* number = (T*)heap;                                                                 \
+    memset(heap, 0, 64);                                                                  \
+    meet();                                                                               \
+    F(nvshmemx_##NAME##_atomic_add)(number, (T)0.5, 0);                                   \
+    (void)F(nvshmemx_##NAME##_atomic_fetch_add)(number, (T)1.5, 0);                       \
+    meet();                                                                               \
+    CHECK(F(nvshmem_##NAME##_atomic_fetch)(number, 0) == (T)(2 * pes));                   \
+    F(nvshmem_##NAME##_atomic_set)(number + 1, (T)5, me);                                 \
+    CHECK(F(nvshmem_##NAME##_atomic_swap)(number + 1, (T)6, me) == (T)5);                 \
+    meet();                                                                               \
+  }
+TOWPATH_SHMEM_ATOMIC_REAL_TYPES(REAL_AMO_TEST, )
+#define SHORT_WAIT_TEST(NAME, T)                                                          \
+  do {                                                                                    \
+    T* words = (T*)heap;                                                                  \
+    T wanted[2] = {7, 8};                                                                 \
+    memcpy(words, wanted, sizeof wanted);                                                 \
+    X(NAME##_wait_until)(words, 0, 7, NULL);                                              \
+    X(NAME##_wait_until_all)(words, 2, NULL, 2, 6, NULL);                                 \
+    X(NAME##_wait_until_all_vector)(words, 2, NULL, 0, wanted, NULL);                     \
+  } while (0)
+
+/* Two halves in one word, each added to by all. */
+static void halves(void) {
+  uint16_t* pair = (uint16_t*)heap;
+  memset(heap, 0, 64);
+  meet();
+  F(nvshmemx_half_atomic_add)(pair, kHalf, 0);
+  (void)F(nvshmemx_half_atomic_fetch_add)(pair + 1, kHalf, 0);
+  (void)F(nvshmemx_half_atomic_fetch_add)(pair + 1, kHalf, 0);
+  meet();
+  if (me == 0) CHECK(pair[1] == half_of(3 * pes));
+  if (me == 0) CHECK(pair[0] == half_of(3 * pes) - 1024); /* half as much */
+  meet();
+  /* Rounding: the largest and 16 are infinite, 2048 and 1 are 2048, the two smallest are twice one. */
+  const uint16_t cases[][3] = {{0x7bff, 0x4c00, 0x7c00}, {0x7bff, 0x4bff, 0x7bff},
+                               {0x6800, 0x3c00, 0x6800}, {0x6801, 0x3c00, 0x6802},
+                               {1, 1, 2},                {0x3ff, 1, 0x400},
+                               {0x8001, 1, 0},           {0x7c00, 0xfc00, 0x7e00}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    pair[2] = cases[i][0];
+    F(nvshmemx_half_atomic_add)(pair + 2, cases[i][1], me);
+    if (i != 7) CHECK(pair[2] == cases[i][2]);
+    if (i == 7) CHECK((pair[2] & 0x7fff) == cases[i][2]);
+  }
+  meet();
+}
+
+static void without_a_gpu(void) {
+  uint64_t handle = 0;
+  int active = -1, grid = 0, *queues = NULL;
+  const nvshmem_dim3_t one = {1, 1, 1};
+  nvshmemx_init_attr_t attributes;
+  enum { kNotSupported = 3 };
+  F(nvshmemx_flush)();
+  F(nvshmemx_flush_on_stream)(NULL);
+  *(uint64_t*)heap = 5;
+  F(nvshmemx_signal_counted_reset)((uint64_t*)heap);
+  CHECK(*(uint64_t*)heap == 0);
+  CHECK(F(nvshmemx_region_start)(&handle, NULL) == 0 && F(nvshmemx_region_stop)(handle) == 0);
+  CHECK(F(nvshmemx_region_is_active)(1, &active) == 0 && active == 0);
+  CHECK(F(nvshmemx_mc_ptr)(0, heap) == NULL);
+  CHECK(F(nvshmemx_buffer_register_symmetric)(heap, 64, 0) == NULL);
+  CHECK(F(nvshmemx_buffer_register_symmetric_at_preferred_address)(heap, 64, heap, 0) == NULL);
+  CHECK(F(nvshmemx_buffer_unregister_symmetric)(heap, 64) == kNotSupported);
+  CHECK(F(nvshmemx_collective_launch)(heap, one, one, NULL, 0, NULL) == kNotSupported);
+  CHECK(F(nvshmemx_collective_launch_attr)(NULL, heap, NULL) == kNotSupported);
+  CHECK(F(nvshmemx_collective_launch_query_gridsize)(heap, one, NULL, 0, &grid) == kNotSupported);
+  CHECK(F(nvshmemx_cumodule_init)(NULL) == kNotSupported);
+  CHECK(F(nvshmemx_cumodule_finalize)(NULL) == kNotSupported);
+  CHECK(F(nvshmemx_culibrary_init)(NULL) == kNotSupported);
+  CHECK(F(nvshmemx_culibrary_finalize)(NULL) == kNotSupported);
+  CHECK(F(nvshmemx_qp_create)(1, &queues) == kNotSupported);
+  CHECK(F(nvshmemx_set_attr_mpi_comm_args)(heap, &attributes) == 0 && attributes.mpi_comm == heap);
+  F(nvshmem_debug_log)(0, 0, "here", 1, "nothing");
+}
+
+/* The PEs in the opposite order, twice as many times as there is room for under way. */
+static void teams_by_identifier(void) {
+  uint64_t* ids = (uint64_t*)heap;
+  for (int i = 0; i < 40; ++i) {
+    nvshmem_team_t team = 77;
+    nvshmem_team_config_t config = {.num_contexts = 3};
+    if (me == i % pes) CHECK(F(nvshmemx_team_get_uniqueid)(&ids[0]) == 0);
+    CHECK(F(nvshmem_uint64_broadcast)(0, ids + 1, ids, 1, i % pes) == 0);
+    config.uniqueid = ids[1];
+    CHECK(F(nvshmemx_team_init)(&team, &config, 0, pes, me) != 0 && team == NVSHMEM_TEAM_INVALID);
+    if (me == 0 && pes > 1) goto next; /* no member */
+    const int members = pes > 1 ? pes - 1 : 1, mine = pes - 1 - me;
+    CHECK(F(nvshmemx_team_init)(&team, &config, 2, members, members) != 0);
+    CHECK(F(nvshmemx_team_init)(&team, &config, 2, members, mine) == 0);
+    CHECK(F(nvshmem_team_my_pe)(team) == mine && F(nvshmem_team_n_pes)(team) == members);
+    CHECK(F(nvshmem_team_translate_pe)(team, 0, NVSHMEM_TEAM_WORLD) == pes - 1);
+    CHECK(F(nvshmem_barrier)(team) == 0);
+    F(nvshmem_team_destroy)(team);
+  next:
+    meet();
+  }
+}
 
 static void memory(void) {
   int* counted = F(nvshmem_calloc)(4, sizeof(int));
@@ -264,8 +442,26 @@ static void in_a_job(void) {
   TOWPATH_NVSHMEM_SUM_TYPES(RUN_REDUCE, min)
   TOWPATH_NVSHMEM_SUM_TYPES(RUN_REDUCE, sum)
   TOWPATH_NVSHMEM_SUM_TYPES(RUN_REDUCE, prod)
+#define RUN_AMO(how, NAME, T) amo_##NAME();
+#define RUN_BITS_AMO(OP, NAME, T) amo_##OP##_##NAME();
+  TOWPATH_NVSHMEM_SHORT_TYPES(RUN_REDUCE, max)
+  TOWPATH_NVSHMEM_SHORT_TYPES(RUN_REDUCE, min)
+  TOWPATH_NVSHMEM_SHORT_TYPES(RUN_REDUCE, sum)
+  TOWPATH_NVSHMEM_SHORT_TYPES(RUN_REDUCE, prod)
+  TOWPATH_SHMEM_EXTENDED_AMO_TYPES(RUN_AMO, )
+  TOWPATH_SHMEM_BITS_AMO_TYPES(RUN_BITS_AMO, and)
+  TOWPATH_SHMEM_BITS_AMO_TYPES(RUN_BITS_AMO, or)
+  TOWPATH_SHMEM_BITS_AMO_TYPES(RUN_BITS_AMO, xor)
+  SHORT_WAIT_TEST(short, short);
+  SHORT_WAIT_TEST(ushort, unsigned short);
+  halves();
+  without_a_gpu();
+  teams_by_identifier();
   F(nvshmem_free)(heap);
-  F(nvshmem_finalize)();
+  F(nvshmemid_hostlib_finalize)(NULL, NULL);
+  CHECK(F(nvshmemid_init_status)() == NVSHMEM_STATUS_IS_INITIALIZED);
+  CHECK(F(nvshmemid_hostlib_init_attr)(2, &provided, 0, NULL, (nvshmemi_version_t){3, 8, 0}, NULL) == 0);
+  F(nvshmemi_finalize)();
   F(nvshmem_finalize)();
   CHECK(F(nvshmemx_init_status)() == NVSHMEM_STATUS_IS_INITIALIZED);
   F(nvshmemx_hostlib_finalize)();

@@ -1,0 +1,94 @@
+// Teams of PEs that have an identifier in common, and nothing else.
+//
+// The identifier names a PE, and one of its rows: there each member notes who it is. The last one
+// to come takes a slot for the team, and sends it to all of them with the list, into a letter box
+// of each. So nobody asks another PE twice, and whoever waits does so in its own memory.
+#include "bindings/nvshmem/rendezvous.h"
+
+#include <towpath/core/text.h>
+
+#include "bindings/nvshmem/nvshmem_host.h"
+#include "bindings/openshmem/process.h"
+
+using namespace towpath;
+using namespace towpath::openshmem;
+
+namespace {
+
+constexpr std::uint64_t kRows = 16;  // identifiers of one PE that are under way
+constexpr std::uint64_t kNoTeam = ~std::uint64_t{0};
+constexpr long kByIdentifier = 2;
+
+std::uint64_t* letters = nullptr;  // a letter box, then the rows: a word, and one for each PE
+
+std::uint64_t row_words() { return 1 + static_cast<std::uint64_t>(process().context().n_pes()); }
+std::uint64_t* row_of(std::uint64_t id) { return letters + (1 + id % kRows) * row_words(); }
+
+std::uint64_t change(std::uint64_t* at, door_atomic_op op, std::uint64_t value, int pe) {
+  return door_change(SHMEM_CTX_DEFAULT, at,
+                     {.op = op, .width = sizeof value, .value = value, .cond = 0}, pe);
+}
+
+/// By the last member: takes the row of `host`, and sends everyone the slot and the list.
+void invite(std::uint64_t* row, int host, int members) {
+  std::vector<std::uint64_t> pes(static_cast<std::size_t>(members));
+  const std::size_t bytes = pes.size() * sizeof pes[0];
+  door_get(SHMEM_CTX_DEFAULT, pes.data(), row + 1, bytes, host);
+  (void)change(row, door_swap, 0, host);
+  const auto slot = shmem::Team::take_slot(process().world());
+  (void)answer(slot.status());
+  const std::uint64_t reported = slot.ok() ? *slot + std::uint64_t{1} : kNoTeam;
+  for (const std::uint64_t pe : pes)
+    door_put_signal(SHMEM_CTX_DEFAULT, letters + 1, pes.data(), bytes,
+                    {.word = letters, .value = reported, .op = SHMEM_SIGNAL_SET},
+                    static_cast<int>(pe));
+}
+
+}  // namespace
+
+void nvshmem::prepare_rendezvous() {
+  letters =
+      static_cast<std::uint64_t*>(shmem_calloc((1 + kRows) * row_words(), sizeof(std::uint64_t)));
+}
+
+extern "C" {
+
+int nvshmemx_team_get_uniqueid(std::uint64_t* uniqueid) {
+  if (uniqueid == nullptr || letters == nullptr) return NVSHMEMX_ERROR_INVALID_VALUE;
+  static std::atomic<std::uint32_t> given = 0;
+  const auto me = static_cast<std::uint64_t>(process().my_pe());
+  *uniqueid = me << 32U | (given++ % kRows);
+  return 0;
+}
+
+int nvshmemx_team_init(nvshmem_team_t* team, nvshmem_team_config_t* config, long config_mask,
+                       int npes, int pe_idx_in_team) {
+  if (team == nullptr) return NVSHMEMX_ERROR_INVALID_VALUE;
+  *team = NVSHMEM_TEAM_INVALID;
+  Process& self = process();
+  const int all = self.context().n_pes();
+  const auto host = config != nullptr ? config->uniqueid >> 32U : kNoTeam;
+  if ((config_mask & kByIdentifier) == 0 || host >= static_cast<std::uint64_t>(all) || npes < 1 ||
+      npes > all || pe_idx_in_team < 0 || pe_idx_in_team >= npes || letters == nullptr) {
+    (void)answer(error(Code::invalid_argument,
+                       cat("a team of ", npes, " PEs, of which this is ", pe_idx_in_team),
+                       "pass what nvshmemx_team_get_uniqueid() gave, and its bit in the mask"));
+    return NVSHMEMX_ERROR_INVALID_VALUE;
+  }
+  std::uint64_t* const row = row_of(config->uniqueid);
+  const int at = static_cast<int>(host);
+  (void)change(row + 1 + pe_idx_in_team, door_swap, static_cast<std::uint64_t>(self.my_pe()), at);
+  if (change(row, door_add, 1, at) + 1 == static_cast<std::uint64_t>(npes)) invite(row, at, npes);
+  shmem_uint64_wait_until(letters, SHMEM_CMP_NE, 0);
+  const std::uint64_t reported = *letters;
+  std::vector<std::int32_t> pes(letters + 1, letters + 1 + npes);
+  (void)change(letters, door_swap, 0, self.my_pe());
+  if (reported == kNoTeam) return NVSHMEMX_ERROR_INTERNAL;
+  const auto made = shmem::Team::agreed(self.context().underneath(),
+                                        static_cast<std::uint32_t>(reported - 1), std::move(pes));
+  self.configure(self.handle_of(made), config->num_contexts);
+  *team = made.raw();
+  return 0;
+}
+
+}  // extern "C"
