@@ -6,17 +6,17 @@ using namespace towpath::openshmem;
 
 namespace {
 
-/// Bytes that `count` elements, at least one, with a step between them reach over.
-std::uint64_t extent(std::ptrdiff_t step, std::uint64_t width, std::uint64_t count) {
-  return ((count - 1) * static_cast<std::uint64_t>(step) + 1) * width;
+/// Bytes that blocks, at least one, with a step between them reach over.
+std::uint64_t extent(std::ptrdiff_t step, const door_strides& strides, const door_blocks& blocks) {
+  return ((blocks.count - 1) * static_cast<std::uint64_t>(step) + blocks.nelems) * strides.width;
 }
 
 void copy_strided(std::byte* to, const std::byte* from, const door_strides& strides,
-                  std::uint64_t count) {
-  for (std::uint64_t i = 0; i < count; ++i)
+                  const door_blocks& blocks) {
+  for (std::uint64_t i = 0; i < blocks.count; ++i)
     std::memcpy(to + i * static_cast<std::uint64_t>(strides.dest) * strides.width,
                 from + i * static_cast<std::uint64_t>(strides.source) * strides.width,
-                strides.width);
+                blocks.nelems * strides.width);
 }
 
 shmem::Change change_of(const door_atomic& what) {
@@ -55,41 +55,51 @@ void door_get(shmem_ctx_t ctx, void* dest, const void* source, size_t bytes, int
                          {static_cast<std::byte*>(dest), bytes}));
 }
 
-void door_iput(shmem_ctx_t ctx, void* dest, const void* source, door_strides strides, size_t nelems,
-               int pe) {
+void door_ibput(shmem_ctx_t ctx, void* dest, const void* source, door_strides strides,
+                door_blocks blocks, int pe) {
   check(strides);
-  if (nelems == 0) return;
+  if (blocks.count == 0 || blocks.nelems == 0) return;
   Process& self = process();
   shmem::World& world = self.world();
   shmem::RemoteAddress to =
-      self.remote_address(ctx, pe, dest, extent(strides.dest, strides.width, nelems));
+      self.remote_address(ctx, pe, dest, extent(strides.dest, strides, blocks));
   const auto* from = static_cast<const std::byte*>(source);
   if (world.is_here(to.pe)) {
-    copy_strided(world.heap_of(to.pe) + to.offset, from, strides, nelems);
+    copy_strided(world.heap_of(to.pe) + to.offset, from, strides, blocks);
     return world.nudge(to.pe);
   }
-  for (std::size_t i = 0; i < nelems; ++i) {
-    must(world.write(to, {from, strides.width}));
+  for (std::size_t i = 0; i < blocks.count; ++i) {
+    must(world.write(to, {from, blocks.nelems * strides.width}));
     to.offset += static_cast<std::uint64_t>(strides.dest) * strides.width;
     from += static_cast<std::uint64_t>(strides.source) * strides.width;
   }
 }
 
-void door_iget(shmem_ctx_t ctx, void* dest, const void* source, door_strides strides, size_t nelems,
-               int pe) {
+void door_ibget(shmem_ctx_t ctx, void* dest, const void* source, door_strides strides,
+                door_blocks blocks, int pe) {
   check(strides);
-  if (nelems == 0) return;
+  if (blocks.count == 0 || blocks.nelems == 0) return;
   Process& self = process();
-  const std::uint64_t reach = extent(strides.source, strides.width, nelems);
+  const std::uint64_t reach = extent(strides.source, strides, blocks);
   const shmem::RemoteAddress from = self.remote_address(ctx, pe, source, reach);
   if (self.world().is_here(from.pe)) {
     copy_strided(static_cast<std::byte*>(dest), self.world().heap_of(from.pe) + from.offset,
-                 strides, nelems);
+                 strides, blocks);
     return;
   }
   Bytes whole(reach);  // one question, whatever lies between
   must(self.world().read(from, whole));
-  copy_strided(static_cast<std::byte*>(dest), whole.data(), strides, nelems);
+  copy_strided(static_cast<std::byte*>(dest), whole.data(), strides, blocks);
+}
+
+void door_iput(shmem_ctx_t ctx, void* dest, const void* source, door_strides strides, size_t nelems,
+               int pe) {
+  door_ibput(ctx, dest, source, strides, {.nelems = 1, .count = nelems}, pe);
+}
+
+void door_iget(shmem_ctx_t ctx, void* dest, const void* source, door_strides strides, size_t nelems,
+               int pe) {
+  door_ibget(ctx, dest, source, strides, {.nelems = 1, .count = nelems}, pe);
 }
 
 uint64_t door_change(shmem_ctx_t ctx, const void* at, door_atomic what, int pe) {
@@ -118,6 +128,19 @@ void door_put_signal(shmem_ctx_t ctx, void* dest, const void* source, size_t byt
              .value = signal.value,
              .cond = 0},
             pe);
+}
+
+void shmem_ctx_signal_add(shmem_ctx_t ctx, uint64_t* sig_addr, uint64_t signal, int pe) {
+  door_put_signal(ctx, nullptr, nullptr, 0, {sig_addr, signal, SHMEM_SIGNAL_ADD}, pe);
+}
+void shmem_ctx_signal_set(shmem_ctx_t ctx, uint64_t* sig_addr, uint64_t signal, int pe) {
+  door_put_signal(ctx, nullptr, nullptr, 0, {sig_addr, signal, SHMEM_SIGNAL_SET}, pe);
+}
+void shmem_signal_add(uint64_t* sig_addr, uint64_t signal, int pe) {
+  shmem_ctx_signal_add(SHMEM_CTX_DEFAULT, sig_addr, signal, pe);
+}
+void shmem_signal_set(uint64_t* sig_addr, uint64_t signal, int pe) {
+  shmem_ctx_signal_set(SHMEM_CTX_DEFAULT, sig_addr, signal, pe);
 }
 
 uint64_t shmem_signal_fetch(const uint64_t* sig_addr) {

@@ -61,6 +61,15 @@ void door_iput(shmem_ctx_t ctx, void* dest, const void* source, struct door_stri
 void door_iget(shmem_ctx_t ctx, void* dest, const void* source, struct door_strides strides,
                size_t nelems, int pe);
 
+struct door_blocks {
+  size_t nelems,
+      count; /* elements of each, and how many of them: strides are from one to the next */
+};
+void door_ibput(shmem_ctx_t ctx, void* dest, const void* source, struct door_strides strides,
+                struct door_blocks blocks, int pe);
+void door_ibget(shmem_ctx_t ctx, void* dest, const void* source, struct door_strides strides,
+                struct door_blocks blocks, int pe);
+
 struct door_signal {
   uint64_t* word;
   uint64_t value;

@@ -10,8 +10,10 @@ void (shmem_wait_until)(long* ivar, int cmp, long cmp_value) {
 }
 
 void start_pes(int npes) {
+  int has_begun = 0;
   (void)npes;
-  shmem_init();
+  shmem_query_initialized(&has_begun);
+  if (has_begun == 0) shmem_init(); /* programs that call it twice end once */
 }
 int _my_pe(void) { return shmem_my_pe(); }
 int _num_pes(void) { return shmem_n_pes(); }

@@ -15,12 +15,18 @@ const char* const openshmem::kDoor = "openshmem";
 namespace {
 
 bool has_ended = false;
+int begun = 0;
 int thread_level = SHMEM_THREAD_SINGLE;
+
+void end() {
+  has_ended = true;
+  if (the_process != nullptr) must(the_process->context().finalize());
+}
 
 /// A program may end without shmem_finalize(). One that fails waits for nobody, and neither way
 /// does a thread of the library live on while the program's libraries end.
 void at_exit(int status, void*) {
-  if (!has_ended && status == 0) shmem_finalize();
+  if (!has_ended && status == 0) end();
   process().world().leave();  // nothing after shmem_finalize()
 }
 
@@ -42,16 +48,22 @@ void shmem_init(void) { (void)shmem_init_thread(SHMEM_THREAD_SINGLE, nullptr); }
 
 int shmem_init_thread(int requested, int* provided) {
   if (the_process == nullptr) must(begin());
-  thread_level = std::min(std::max(requested, SHMEM_THREAD_SINGLE), SHMEM_THREAD_MULTIPLE);
+  if (begun++ == 0)
+    thread_level = std::min(std::max(requested, SHMEM_THREAD_SINGLE), SHMEM_THREAD_MULTIPLE);
   if (provided != nullptr) *provided = thread_level;
   return 0;
 }
 
 void shmem_query_thread(int* provided) { *provided = thread_level; }
+void shmem_query_initialized(int* initialized) {
+  *initialized = the_process != nullptr && !has_ended ? 1 : 0;
+}
+void shmem_query_finalized(int* finalized) { *finalized = has_ended ? 1 : 0; }
 
 void shmem_finalize(void) {
-  has_ended = true;
-  if (the_process != nullptr) must(the_process->context().finalize());
+  if (begun <= 1) return end();
+  --begun;
+  shmem_barrier_all();
 }
 
 void shmem_global_exit(int status) {

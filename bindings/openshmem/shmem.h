@@ -1,4 +1,4 @@
-/* OpenSHMEM 1.5 in C, over Towpath's symmetric memory.
+/* OpenSHMEM 1.6 in C, over Towpath's symmetric memory.
  *
  *   $ towpath-shmcc hello.c -o hello && towpath run -n 4 -- ./hello
  *
@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 #define SHMEM_MAJOR_VERSION 1
-#define SHMEM_MINOR_VERSION 5
+#define SHMEM_MINOR_VERSION 6
 #define SHMEM_MAX_NAME_LEN 256
 #define SHMEM_VENDOR_STRING "Towpath"
 
@@ -45,10 +45,14 @@ extern "C" {
 
 /* Setting up ------------------------------------------------------------------------------------*/
 
+/* Counted: the last finalize of as many ends it, for good. */
 void shmem_init(void);
 /* All levels are provided; collective calls of several threads are made on different teams. */
 int shmem_init_thread(int requested, int* provided);
 void shmem_query_thread(int* provided);
+/* Before the beginning and after the end too: 1 or 0. */
+void shmem_query_initialized(int* initialized);
+void shmem_query_finalized(int* finalized);
 /* Collective. A program that ends with status 0 without it does it then. */
 void shmem_finalize(void);
 /* Ends all PEs, where `towpath run` started them; otherwise this one, and the waits of others. */
@@ -105,7 +109,6 @@ int shmem_team_split_2d(shmem_team_t parent, int xrange, const shmem_team_config
                         shmem_team_t* yaxis_team);
 void shmem_team_destroy(shmem_team_t team);
 int shmem_team_sync(shmem_team_t team);
-/* Of OpenSHMEM 1.6. */
 void* shmem_team_ptr(shmem_team_t team, const void* dest, int pe);
 
 /* Contexts: an order of their own. Puts and gets are complete when they return here, so contexts
@@ -123,6 +126,16 @@ int shmem_team_create_ctx(shmem_team_t team, long options, shmem_ctx_t* ctx);
 void shmem_ctx_destroy(shmem_ctx_t ctx);
 int shmem_ctx_get_team(shmem_ctx_t ctx, shmem_team_t* team);
 
+/* Sessions: hints about what comes next, which change nothing. */
+#define SHMEM_CTX_SESSION_BATCH 1L
+#define SHMEM_CTX_SESSION_TOTAL_OPS 1L
+typedef struct {
+  size_t total_ops;
+} shmem_ctx_session_config_t;
+void shmem_ctx_session_start(shmem_ctx_t ctx, long options,
+                             const shmem_ctx_session_config_t* config, long config_mask);
+void shmem_ctx_session_stop(shmem_ctx_t ctx);
+
 /* Order -----------------------------------------------------------------------------------------*/
 
 void shmem_fence(void);
@@ -135,6 +148,10 @@ void shmem_sync_all(void);
 /* Signals and locks -----------------------------------------------------------------------------*/
 
 uint64_t shmem_signal_fetch(const uint64_t* sig_addr);
+void shmem_signal_add(uint64_t* sig_addr, uint64_t signal, int pe);
+void shmem_signal_set(uint64_t* sig_addr, uint64_t signal, int pe);
+void shmem_ctx_signal_add(shmem_ctx_t ctx, uint64_t* sig_addr, uint64_t signal, int pe);
+void shmem_ctx_signal_set(shmem_ctx_t ctx, uint64_t* sig_addr, uint64_t signal, int pe);
 /* Answers the value that was as wanted. */
 uint64_t shmem_signal_wait_until(uint64_t* sig_addr, int cmp, uint64_t cmp_value);
 

@@ -63,6 +63,8 @@
 #define shmem_get_nbi(...) TOWPATH_SHMEM_RMA_CALL(get_nbi, __VA_ARGS__)
 #define shmem_iput(...) TOWPATH_SHMEM_RMA_CALL(iput, __VA_ARGS__)
 #define shmem_iget(...) TOWPATH_SHMEM_RMA_CALL(iget, __VA_ARGS__)
+#define shmem_ibput(...) TOWPATH_SHMEM_RMA_CALL(ibput, __VA_ARGS__)
+#define shmem_ibget(...) TOWPATH_SHMEM_RMA_CALL(ibget, __VA_ARGS__)
 #define shmem_put_signal(...) TOWPATH_SHMEM_RMA_CALL(put_signal, __VA_ARGS__)
 #define shmem_put_signal_nbi(...) TOWPATH_SHMEM_RMA_CALL(put_signal_nbi, __VA_ARGS__)
 
@@ -128,12 +130,22 @@
 #define shmem_sum_reduce(...) TOWPATH_SHMEM_CALL_2(TOWPATH_SHMEM_SUMMABLE, sum_reduce, __VA_ARGS__)
 #define shmem_prod_reduce(...) \
   TOWPATH_SHMEM_CALL_2(TOWPATH_SHMEM_SUMMABLE, prod_reduce, __VA_ARGS__)
+#define shmem_sum_inscan(...) TOWPATH_SHMEM_CALL_2(TOWPATH_SHMEM_SUMMABLE, sum_inscan, __VA_ARGS__)
+#define shmem_sum_exscan(...) TOWPATH_SHMEM_CALL_2(TOWPATH_SHMEM_SUMMABLE, sum_exscan, __VA_ARGS__)
 #define shmem_and_reduce(...) \
   TOWPATH_SHMEM_CALL_2(TOWPATH_SHMEM_BITS_REDUCIBLE, and_reduce, __VA_ARGS__)
 #define shmem_or_reduce(...) \
   TOWPATH_SHMEM_CALL_2(TOWPATH_SHMEM_BITS_REDUCIBLE, or_reduce, __VA_ARGS__)
 #define shmem_xor_reduce(...) \
   TOWPATH_SHMEM_CALL_2(TOWPATH_SHMEM_BITS_REDUCIBLE, xor_reduce, __VA_ARGS__)
+
+/* With a context, or without. */
+#define TOWPATH_SHMEM_SIGNAL(OP, ...)                      \
+  _Generic(TOWPATH_SHMEM_FIRST(__VA_ARGS__, ), shmem_ctx_t \
+           : shmem_ctx_signal_##OP, default                \
+           : shmem_signal_##OP)(__VA_ARGS__)
+#define shmem_signal_add(...) TOWPATH_SHMEM_SIGNAL(add, __VA_ARGS__)
+#define shmem_signal_set(...) TOWPATH_SHMEM_SIGNAL(set, __VA_ARGS__)
 
 /* A team, or an active set. */
 #define shmem_sync(...)                                     \

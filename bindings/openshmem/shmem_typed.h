@@ -1,4 +1,4 @@
-/* The functions of OpenSHMEM 1.5 that exist for each of several types, or sizes, and for contexts.
+/* The functions of OpenSHMEM 1.6 that exist for each of several types, or sizes, and for contexts.
  */
 #pragma once
 
@@ -17,20 +17,24 @@ extern "C" {
 
 /* Put and get -----------------------------------------------------------------------------------*/
 
-#define TOWPATH_SHMEM_RMA(how, NAME, T)                                                         \
-  TOWPATH_SHMEM_BOTH(void, NAME##_p, T* dest, T value, int pe)                                  \
-  TOWPATH_SHMEM_BOTH(T, NAME##_g, const T* source, int pe)                                      \
-  TOWPATH_SHMEM_BOTH(void, NAME##_put, T* dest, const T* source, size_t nelems, int pe)         \
-  TOWPATH_SHMEM_BOTH(void, NAME##_get, T* dest, const T* source, size_t nelems, int pe)         \
-  TOWPATH_SHMEM_BOTH(void, NAME##_put_nbi, T* dest, const T* source, size_t nelems, int pe)     \
-  TOWPATH_SHMEM_BOTH(void, NAME##_get_nbi, T* dest, const T* source, size_t nelems, int pe)     \
-  TOWPATH_SHMEM_BOTH(void, NAME##_iput, T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, \
-                     size_t nelems, int pe)                                                     \
-  TOWPATH_SHMEM_BOTH(void, NAME##_iget, T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, \
-                     size_t nelems, int pe)                                                     \
-  TOWPATH_SHMEM_BOTH(void, NAME##_put_signal, T* dest, const T* source, size_t nelems,          \
-                     uint64_t* sig_addr, uint64_t signal, int sig_op, int pe)                   \
-  TOWPATH_SHMEM_BOTH(void, NAME##_put_signal_nbi, T* dest, const T* source, size_t nelems,      \
+#define TOWPATH_SHMEM_RMA(how, NAME, T)                                                          \
+  TOWPATH_SHMEM_BOTH(void, NAME##_p, T* dest, T value, int pe)                                   \
+  TOWPATH_SHMEM_BOTH(T, NAME##_g, const T* source, int pe)                                       \
+  TOWPATH_SHMEM_BOTH(void, NAME##_put, T* dest, const T* source, size_t nelems, int pe)          \
+  TOWPATH_SHMEM_BOTH(void, NAME##_get, T* dest, const T* source, size_t nelems, int pe)          \
+  TOWPATH_SHMEM_BOTH(void, NAME##_put_nbi, T* dest, const T* source, size_t nelems, int pe)      \
+  TOWPATH_SHMEM_BOTH(void, NAME##_get_nbi, T* dest, const T* source, size_t nelems, int pe)      \
+  TOWPATH_SHMEM_BOTH(void, NAME##_iput, T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst,  \
+                     size_t nelems, int pe)                                                      \
+  TOWPATH_SHMEM_BOTH(void, NAME##_iget, T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst,  \
+                     size_t nelems, int pe)                                                      \
+  TOWPATH_SHMEM_BOTH(void, NAME##_ibput, T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, \
+                     size_t bsize, size_t nblocks, int pe)                                       \
+  TOWPATH_SHMEM_BOTH(void, NAME##_ibget, T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, \
+                     size_t bsize, size_t nblocks, int pe)                                       \
+  TOWPATH_SHMEM_BOTH(void, NAME##_put_signal, T* dest, const T* source, size_t nelems,           \
+                     uint64_t* sig_addr, uint64_t signal, int sig_op, int pe)                    \
+  TOWPATH_SHMEM_BOTH(void, NAME##_put_signal_nbi, T* dest, const T* source, size_t nelems,       \
                      uint64_t* sig_addr, uint64_t signal, int sig_op, int pe)
 TOWPATH_SHMEM_RMA_TYPES(TOWPATH_SHMEM_RMA, )
 #undef TOWPATH_SHMEM_RMA
@@ -45,11 +49,15 @@ TOWPATH_SHMEM_RMA_TYPES(TOWPATH_SHMEM_RMA, )
                      uint64_t* sig_addr, uint64_t signal, int sig_op, int pe)                      \
   TOWPATH_SHMEM_BOTH(void, put##NAME##_signal_nbi, void* dest, const void* source, size_t nelems,  \
                      uint64_t* sig_addr, uint64_t signal, int sig_op, int pe)
-#define TOWPATH_SHMEM_SIZED(how, BITS, BYTES)                                         \
-  TOWPATH_SHMEM_BYTES(BITS)                                                           \
-  TOWPATH_SHMEM_BOTH(void, iput##BITS, void* dest, const void* source, ptrdiff_t dst, \
-                     ptrdiff_t sst, size_t nelems, int pe)                            \
-  TOWPATH_SHMEM_BOTH(void, iget##BITS, void* dest, const void* source, ptrdiff_t dst, \
+#define TOWPATH_SHMEM_SIZED(how, BITS, BYTES)                                          \
+  TOWPATH_SHMEM_BYTES(BITS)                                                            \
+  TOWPATH_SHMEM_BOTH(void, ibput##BITS, void* dest, const void* source, ptrdiff_t dst, \
+                     ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)              \
+  TOWPATH_SHMEM_BOTH(void, ibget##BITS, void* dest, const void* source, ptrdiff_t dst, \
+                     ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)              \
+  TOWPATH_SHMEM_BOTH(void, iput##BITS, void* dest, const void* source, ptrdiff_t dst,  \
+                     ptrdiff_t sst, size_t nelems, int pe)                             \
+  TOWPATH_SHMEM_BOTH(void, iget##BITS, void* dest, const void* source, ptrdiff_t dst,  \
                      ptrdiff_t sst, size_t nelems, int pe)
 TOWPATH_SHMEM_BYTES(mem)
 TOWPATH_SHMEM_SIZES(TOWPATH_SHMEM_SIZED, )
@@ -145,6 +153,13 @@ TOWPATH_SHMEM_RMA_TYPES(TOWPATH_SHMEM_REDUCE, min)
 TOWPATH_SHMEM_SUM_TYPES(TOWPATH_SHMEM_REDUCE, sum)
 TOWPATH_SHMEM_SUM_TYPES(TOWPATH_SHMEM_REDUCE, prod)
 #undef TOWPATH_SHMEM_REDUCE
+
+/* Sums of the members up to this one, and before this one: the first has zeros. */
+#define TOWPATH_SHMEM_SCAN(how, NAME, T)                                                     \
+  int shmem_##NAME##_sum_inscan(shmem_team_t team, T* dest, const T* source, size_t nelems); \
+  int shmem_##NAME##_sum_exscan(shmem_team_t team, T* dest, const T* source, size_t nelems);
+TOWPATH_SHMEM_SUM_TYPES(TOWPATH_SHMEM_SCAN, )
+#undef TOWPATH_SHMEM_SCAN
 
 #ifdef __cplusplus
 }

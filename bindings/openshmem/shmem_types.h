@@ -1,4 +1,4 @@
-/* The types of the OpenSHMEM 1.5 C interface, in tables: X(how, NAME, TYPE) for each.
+/* The types of the OpenSHMEM 1.6 C interface, in tables: X(how, NAME, TYPE) for each.
  *
  * All that is declared, defined and dispatched by type is made from these, here and in the library.
  * `how` is passed on, so that one X serves several families.

@@ -137,6 +137,9 @@ int shmem_ctx_get_team(shmem_ctx_t ctx, shmem_team_t* team) {
   return 0;
 }
 
+void shmem_ctx_session_start(shmem_ctx_t, long, const shmem_ctx_session_config_t*, long) {}
+void shmem_ctx_session_stop(shmem_ctx_t) {}
+
 shmem_team_t door_team_of(door_set set, long* sync) {
   Process& self = process();
   check(set);

@@ -58,6 +58,22 @@ _Static_assert(sizeof(long) == 8, "long is a word of 64 bits wherever this is bu
        (T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe),        \
        { door_iget(ctx, dest, source, (struct door_strides){dst, sst, WIDTH}, nelems, pe); })
 
+#define BLOCKS(PUT, GET, T, WIDTH)                                                              \
+  BOTH(void, PUT,                                                                              \
+       (T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks,  \
+        int pe),                                                                               \
+       {                                                                                       \
+         door_ibput(ctx, dest, source, (struct door_strides){dst, sst, WIDTH},                 \
+                    (struct door_blocks){bsize, nblocks}, pe);                                 \
+       })                                                                                      \
+  BOTH(void, GET,                                                                              \
+       (T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks,  \
+        int pe),                                                                               \
+       {                                                                                       \
+         door_ibget(ctx, dest, source, (struct door_strides){dst, sst, WIDTH},                 \
+                    (struct door_blocks){bsize, nblocks}, pe);                                 \
+       })
+
 #define RMA(how, NAME, T)                                          \
   BOTH(void, NAME##_p, (T * dest, T value, int pe),                \
        { door_put(ctx, dest, &value, sizeof(T), pe); })            \
@@ -67,12 +83,14 @@ _Static_assert(sizeof(long) == 8, "long is a word of 64 bits wherever this is bu
     return value;                                                  \
   })                                                               \
   PUT_AND_GET(NAME##_put, NAME##_get, T, sizeof(T))                \
-  STRIDED(NAME##_iput, NAME##_iget, T, sizeof(T))
+  STRIDED(NAME##_iput, NAME##_iget, T, sizeof(T))                  \
+  BLOCKS(NAME##_ibput, NAME##_ibget, T, sizeof(T))
 TOWPATH_SHMEM_RMA_TYPES(RMA, )
 
 #define SIZED(how, BITS, BYTES)                    \
   PUT_AND_GET(put##BITS, get##BITS, void, BYTES)   \
-  STRIDED(iput##BITS, iget##BITS, void, BYTES)
+  STRIDED(iput##BITS, iget##BITS, void, BYTES)     \
+  BLOCKS(ibput##BITS, ibget##BITS, void, BYTES)
 TOWPATH_SHMEM_SIZES(SIZED, )
 PUT_AND_GET(putmem, getmem, void, 1)
 
@@ -209,3 +227,14 @@ TOWPATH_SHMEM_RMA_TYPES(REDUCE_BY_NAME, max)
 TOWPATH_SHMEM_RMA_TYPES(REDUCE_BY_NAME, min)
 TOWPATH_SHMEM_SUM_TYPES(REDUCE_BY_NAME, sum)
 TOWPATH_SHMEM_SUM_TYPES(REDUCE_BY_NAME, prod)
+
+#define SCANS(how, NAME, T)                                                                        \
+  int shmem_##NAME##_sum_inscan(shmem_team_t team, T* dest, const T* source, size_t nelems) {      \
+    return door_scan(team, dest, source,                                                           \
+                     (struct door_reduction){door_sum, DOOR_TYPE(T), nelems}, 1);                  \
+  }                                                                                                \
+  int shmem_##NAME##_sum_exscan(shmem_team_t team, T* dest, const T* source, size_t nelems) {      \
+    return door_scan(team, dest, source,                                                           \
+                     (struct door_reduction){door_sum, DOOR_TYPE(T), nelems}, 0);                  \
+  }
+TOWPATH_SHMEM_SUM_TYPES(SCANS, )

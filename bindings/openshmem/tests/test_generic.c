@@ -33,9 +33,20 @@ static void put_and_get(void) {
   shmem_iput(ctx, box + 1, mine + 2, 2, 1, 2, pe);
   shmem_barrier_all();
   CHECK(box[2] == last_pe() + 1 / 8.0 && box[3] == last_pe() + 3 / 8.0);
+  shmem_barrier_all();
+  shmem_ibput(box, mine, 2, 2, 2, 1, pe);
+  shmem_ibput(ctx, box + 2, mine + 2, 2, 2, 2, 1, pe);
+  shmem_barrier_all();
+  CHECK(box[1] == last_pe() + 1 / 8.0 && box[3] == last_pe() + 3 / 8.0);
   shmem_iget(local, mine, 1, 2, 2, pe);
   shmem_iget(ctx, local + 2, mine + 1, 1, 2, 2, pe);
   CHECK(local[1] == pe + 2 / 8.0 && local[3] == pe + 3 / 8.0);
+  shmem_ibget(local, mine, 2, 2, 2, 1, pe);
+  shmem_ibget(ctx, local + 2, mine + 2, 2, 2, 2, 1, pe);
+  CHECK(local[1] == pe + 1 / 8.0 && local[3] == pe + 3 / 8.0);
+  shmem_signal_set(&flag, 5, pe);
+  shmem_signal_add(ctx, &flag, 1, pe);
+  CHECK(shmem_signal_wait_until(&flag, SHMEM_CMP_EQ, 6) == 6);
 }
 
 static void atomic_operations(void) {
@@ -113,6 +124,8 @@ static void collectives(void) {
   CHECK(shmem_alltoalls(world, to, from, 1, 1, 1) == 0 && to[pes - 1] == 1);
   CHECK(shmem_max_reduce(world, to, from, 1) == 0 && shmem_min_reduce(world, to, from, 1) == 0);
   CHECK(shmem_sum_reduce(world, to, from, 1) == 0 && to[0] == pes);
+  CHECK(shmem_sum_inscan(world, to, from, 1) == 0 && to[0] == shmem_my_pe() + 1);
+  CHECK(shmem_sum_exscan(world, to, from, 1) == 0 && to[0] == shmem_my_pe());
   CHECK(shmem_prod_reduce(world, to, from, 1) == 0 && shmem_and_reduce(world, to, from, 1) == 0);
   CHECK(shmem_or_reduce(world, to, from, 1) == 0 && to[0] == 1);
   CHECK(shmem_xor_reduce(world, to, from, 1) == 0 && to[0] == pes % 2);

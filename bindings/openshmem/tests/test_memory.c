@@ -81,17 +81,23 @@ static void addresses(void) {
 }
 
 static void what_a_pe_can_ask(void) {
-  int major = 0, minor = 0, level = -1;
+  int major = 0, minor = 0, level = -1, has_begun = -1, has_ended = -1;
   char name[SHMEM_MAX_NAME_LEN] = "";
   shmem_info_get_version(&major, &minor);
-  CHECK(major == 1 && minor == 5);
+  CHECK(major == 1 && minor == 6);
   shmem_info_get_name(name);
   CHECK(strcmp(name, SHMEM_VENDOR_STRING) == 0);
   shmem_query_thread(&level);
   CHECK(level == SHMEM_THREAD_MULTIPLE);
   CHECK(shmem_my_pe() >= 0 && shmem_my_pe() < shmem_n_pes());
   shmem_pcontrol(1);
-  shmem_init(); /* again: nothing */
+  shmem_init(); /* again: as often as the end */
+  CHECK(shmem_init_thread(SHMEM_THREAD_SINGLE, &level) == 0 && level == SHMEM_THREAD_MULTIPLE);
+  shmem_finalize();
+  shmem_finalize();
+  shmem_query_initialized(&has_begun);
+  shmem_query_finalized(&has_ended);
+  CHECK(has_begun == 1 && has_ended == 0);
   shmem_fence();
   shmem_sync_all();
 }

@@ -46,6 +46,18 @@ enum { kCount = 6 };
       CHECK(local[i] == AT(T, next, 2 * i));                                          \
       CHECK(local[3 + i] == AT(T, next, 2 * i + 1));                                  \
     }                                                                                 \
+    shmem_barrier_all();                                                              \
+    for (int i = 0; i < kCount; ++i) NAME##_box[i] = 0;                               \
+    shmem_barrier_all();                                                              \
+    shmem_##NAME##_ibput(NAME##_box, NAME##_mine, 3, 2, 2, 2, next);                  \
+    shmem_ctx_##NAME##_ibput(ctx, NAME##_box + 2, NAME##_mine + 4, 3, 1, 1, 2, next); \
+    shmem_barrier_all();                                                              \
+    const int places[kCount] = {0, 1, 4, 2, 3, 5};                                    \
+    for (int i = 0; i < kCount; ++i) CHECK(NAME##_box[i] == AT(T, last, places[i]));  \
+    shmem_##NAME##_ibget(local, NAME##_mine, 2, 3, 2, 2, next);                       \
+    shmem_ctx_##NAME##_ibget(ctx, local + 4, NAME##_mine + 2, 1, 3, 1, 2, next);      \
+    const int places_got[kCount] = {0, 1, 3, 4, 2, 5};                                \
+    for (int i = 0; i < kCount; ++i) CHECK(local[i] == AT(T, next, places_got[i]));   \
     shmem_ctx_destroy(ctx);                                                           \
     shmem_barrier_all();                                                              \
   }
@@ -144,6 +156,14 @@ static void signal_longdouble(void) {
     shmem_ctx_iget##BITS(ctx, local + 3 * (BYTES), mine + (BYTES), 1, 2, 3, next_pe()); \
     for (int i = 0; i < 6; ++i) CHECK(local[i * (BYTES)] == i % 3 * 2 + i / 3);        \
     shmem_barrier_all();                                                               \
+    shmem_ibput##BITS(box, mine, 3, 2, 2, 2, next_pe());                               \
+    shmem_ctx_ibput##BITS(ctx, box + 2 * (BYTES), mine + 4 * (BYTES), 3, 1, 1, 2, next_pe()); \
+    shmem_barrier_all();                                                               \
+    for (int i = 0; i < 6; ++i) CHECK(box[i * (BYTES)] == (i % 3 < 2 ? i / 3 * 2 + i % 3 : 4 + i / 3)); \
+    shmem_ibget##BITS(local, mine, 2, 3, 2, 2, next_pe());                             \
+    shmem_ctx_ibget##BITS(ctx, local + 4 * (BYTES), mine + 2 * (BYTES), 1, 3, 1, 2, next_pe()); \
+    for (int i = 0; i < 6; ++i) CHECK(local[i * (BYTES)] == (i < 4 ? i / 2 * 3 + i % 2 : i * 3 - 10)); \
+    shmem_barrier_all();                                                               \
   }
 TOWPATH_SHMEM_SIZES(STRIDED_TEST, )
 BYTES_TEST(mem, 1)
@@ -153,7 +173,29 @@ static void nothing_is_legal(void) {
   shmem_int_put(NULL, &local, 0, next_pe());
   shmem_int_get(&local, NULL, 0, next_pe());
   shmem_int_iput(NULL, &local, 1, 1, 0, next_pe());
+  shmem_int_ibput(NULL, &local, 1, 1, 0, 2, next_pe());
+  shmem_int_ibget(&local, NULL, 1, 1, 2, 0, next_pe());
   CHECK(local == 7);
+}
+
+static void signals_without_data(void) {
+  static uint64_t flag;
+  shmem_ctx_t ctx = SHMEM_CTX_INVALID;
+  const shmem_ctx_session_config_t config = {.total_ops = 4};
+  CHECK(shmem_ctx_create(0, &ctx) == 0);
+  shmem_ctx_session_start(ctx, SHMEM_CTX_SESSION_BATCH, &config, SHMEM_CTX_SESSION_TOTAL_OPS);
+  shmem_ctx_session_start(SHMEM_CTX_INVALID, 0, NULL, 0);
+  flag = 0;
+  shmem_barrier_all();
+  (shmem_signal_set)(&flag, 5, next_pe());
+  (shmem_signal_add)(&flag, 2, next_pe());
+  CHECK(shmem_signal_wait_until(&flag, SHMEM_CMP_EQ, 7) == 7);
+  shmem_barrier_all();
+  shmem_ctx_signal_set(ctx, &flag, 50, next_pe());
+  shmem_ctx_signal_add(ctx, &flag, 3, next_pe());
+  CHECK(shmem_signal_wait_until(&flag, SHMEM_CMP_EQ, 53) == 53);
+  shmem_ctx_session_stop(ctx);
+  shmem_ctx_destroy(ctx);
 }
 
 #define RMA_CASE(how, NAME, T) {"rma." #NAME, rma_##NAME}, {"rma.signal_" #NAME, signal_##NAME},
@@ -161,4 +203,5 @@ static void nothing_is_legal(void) {
 const struct test_case rma_cases[] = {TOWPATH_SHMEM_RMA_TYPES(RMA_CASE, ) TOWPATH_SHMEM_SIZES(BYTES_CASE, ){
                                           "rma.bytes_mem", bytes_mem},
                                       {"rma.nothing_is_legal", nothing_is_legal},
+                                      {"rma.signals_without_data", signals_without_data},
                                       {NULL, NULL}};

@@ -183,7 +183,13 @@ TOWPATH_SHMEM_RMA_TYPES(ORDER_REDUCE_TEST, )
     CHECK(to[0] == (T)(pes * (pes + 1) / 2) && to[1] == (T)((1 << pes) - 1));                  \
     /* in place */                                                                             \
     CHECK(shmem_##NAME##_sum_reduce(world, from, from, 1) == 0 && from[0] == to[0]);           \
-    (void)me;                                                                                  \
+    shmem_barrier_all();                                                                       \
+    from[0] = (T)(me + 1);                                                                     \
+    CHECK(shmem_##NAME##_sum_inscan(world, to, from, 2) == 0);                                 \
+    CHECK(to[0] == (T)((me + 1) * (me + 2) / 2) && to[1] == (T)((2 << me) - 1));               \
+    CHECK(shmem_##NAME##_sum_exscan(world, to, from, 2) == 0);                                 \
+    CHECK(to[0] == (T)(me * (me + 1) / 2) && to[1] == (T)((1 << me) - 1));                     \
+    CHECK(shmem_##NAME##_sum_exscan(world, from, from, 1) == 0 && from[0] == to[0]);           \
     shmem_barrier_all();                                                                       \
   }
 TOWPATH_SHMEM_SUM_TYPES(SUM_REDUCE_TEST, )
@@ -199,9 +205,13 @@ static void reductions_of_a_team(void) {
   if (even != SHMEM_TEAM_INVALID) {
     CHECK(shmem_int_min_reduce(even, &to, &from, 1) == 0);
     CHECK(to == -2 * (shmem_team_n_pes(even) - 1));
+    CHECK(shmem_int_sum_inscan(even, &to, &from, 1) == 0);
+    const int mine = shmem_team_my_pe(even);
+    CHECK(to == -mine * (mine + 1)); /* of even numbers */
     shmem_team_destroy(even);
   } else {
     CHECK(shmem_int_min_reduce(even, &to, &from, 1) != 0 && to == 77);
+    CHECK(shmem_int_sum_exscan(even, &to, &from, 1) != 0 && to == 77);
   }
 }
 
