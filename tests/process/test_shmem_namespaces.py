@@ -131,6 +131,23 @@ class ShmemNamespacesTest(CommandTest):
         self.assertIn("PE 1 was ended by signal 9", errors)
         self.assertIn("peer_lost: PE 1", errors)
 
+    def test_a_pe_that_is_stopped_is_reported_to_those_elsewhere(self):
+        networks = [{"TOWPATH_SHMEM_NETWORK": "tcp"}, {"TOWPATH_SECURITY": "tls"}]
+        networks += [{"TOWPATH_SHMEM_NETWORK": "ucx"}] * HAS_UCX
+        words = f"echo $$; test $TOWPATH_SHMEM_PE = 0 || (sleep 1; kill -STOP $$) & exec {RING} {10**9}"
+        jobs = []
+        for port, environment in enumerate(networks, 7772):  # at once: each lasts some seconds
+            self.options[-1] = f"{ADDRESS}:{port}"
+            with unittest.mock.patch.dict(os.environ, environment):
+                jobs.append(self.start(2, *SH, words))
+        for environment, job in zip(networks, jobs):
+            with self.subTest(environment):
+                pes = [int(job.stdout.readline()) for _ in range(2)]
+                _, errors = job.communicate(timeout=WATCHDOG_S)
+                self.assertNotEqual(job.returncode, OK)
+                self.assertRegex(errors, r"peer_lost: PE 1 \(process \d+ of another host\) ")
+                wait_for(self, lambda: not any(runs(pe) for pe in pes))
+
     def test_nobody_outlives_the_launcher(self):
         # As with ssh: the parts are no children of the launcher.
         self.options[3] = LAUNCHER.replace("unshare", "setsid --fork --wait unshare")
