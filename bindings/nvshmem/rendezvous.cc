@@ -6,6 +6,7 @@
 #include "bindings/nvshmem/rendezvous.h"
 
 #include <towpath/core/text.h>
+#include <towpath/run/mutex.h>
 
 #include "bindings/nvshmem/nvshmem_host.h"
 #include "bindings/openshmem/process.h"
@@ -20,6 +21,8 @@ constexpr std::uint64_t kNoTeam = ~std::uint64_t{0};
 constexpr long kByIdentifier = 2;
 
 std::uint64_t* letters = nullptr;  // a letter box, then the rows: a word, and one for each PE
+
+run::Mutex one_at_a_time;  // there is one letter box
 
 std::uint64_t row_words() { return 1 + static_cast<std::uint64_t>(process().context().n_pes()); }
 std::uint64_t* row_of(std::uint64_t id) { return letters + (1 + id % kRows) * row_words(); }
@@ -75,6 +78,7 @@ int nvshmemx_team_init(nvshmem_team_t* team, nvshmem_team_config_t* config, long
                        "pass what nvshmemx_team_get_uniqueid() gave, and its bit in the mask"));
     return NVSHMEMX_ERROR_INVALID_VALUE;
   }
+  const run::MutexLock lock(one_at_a_time);
   std::uint64_t* const row = row_of(config->uniqueid);
   const int at = static_cast<int>(host);
   (void)change(row + 1 + pe_idx_in_team, door_swap, static_cast<std::uint64_t>(self.my_pe()), at);

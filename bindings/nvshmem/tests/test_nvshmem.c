@@ -506,6 +506,9 @@ static int by_id(int rank, const nvshmemx_uniqueid_t* id) {
   F(nvshmem_int_p)(box, 10 + rank, 1 - rank);
   F(nvshmem_barrier_all)();
   CHECK(*box == 10 + (1 - rank));
+  me = rank, pes = 2, next_pe = 1 - rank;
+  heap = F(nvshmem_malloc)(4096);
+  sum_int(), sum_half(), amo_int(), amo_float(), halves(), teams_by_identifier();
   F(nvshmemx_hostlib_finalize)();
   return failed_checks != 0;
 }
