@@ -145,6 +145,8 @@ class MessageBackend final : public backend::Backend,
   void offer_notes(Link& link);
   void break_off(Link& link, Status why);
   void report_losses();
+  void end(Link& link, const Status& why);
+  void report_loss(Link& link);
   void beat(Instant now);
   void beat(Link& link, Instant now);
   Instant expire(Instant now);

@@ -85,7 +85,7 @@ void MessageBackend::drop_connection(MessageConnection& connection) {
   if (connection.link == nullptr) return;
   Link& link = *connection.link;
   std::erase(link.connections, &connection);
-  if (link.lost && link.connections.empty()) erase(link);
+  if (link.lost && link.connections.empty() && link.notes.waiting.empty()) erase(link);
 }
 
 void MessageBackend::teardown(Connection& connection) {
@@ -116,27 +116,46 @@ void MessageBackend::break_off(Link& link, Status why) {
 }
 
 void MessageBackend::report_losses() {
-  while (!broken_.empty()) {
-    auto [session, why] = std::move(broken_.back());
-    broken_.pop_back();
+  for (std::size_t i = 0; i < broken_.size(); ++i) {
+    const auto [session, why] = broken_[i];
     const auto found = links_.find(session);
-    if (found == links_.end() || found->second->endpoint == nullptr) continue;
+    if (found == links_.end()) continue;
     Link& link = *found->second;
-    link.lost = true;
-    link.up = false;
-    if (link.why.ok()) link.why = why;
-    offer_notes(link);  // what came before the end, perhaps in the same turn
-    link.endpoint.reset();
-    if (link.connections.empty()) {
-      erase(link);
-      continue;
-    }
-    const Status reported =
-        link.why;  // the events may drop connections, and with the last one the link
-    protocol_->stop_all(link, reported);
-    for (Connection* connection : std::vector(link.connections))
-      events_.on_peer_lost(*connection, reported);
+    if (link.endpoint != nullptr) end(link, why);
+    report_loss(link);
   }
+  broken_.clear();  // now: what throws comes again
+}
+
+// Nothing travels any more, and its transfers come to their end.
+void MessageBackend::end(Link& link, const Status& why) {
+  link.lost = true;
+  link.up = false;
+  if (link.why.ok()) link.why = why;
+  link.report_before = clock_.now() + timing_.timeout;
+  link.endpoint.reset();
+  protocol_->stop_all(link, link.why);
+}
+
+// What the peer said before the end, over whichever of its links, is offered first. While nobody
+// takes it the loss waits too, but not for good.
+void MessageBackend::report_loss(Link& link) {
+  offer_notes(link);
+  if (link.connections.empty()) {
+    if (link.notes.waiting.empty()) erase(link);
+    return;
+  }
+  const auto holds_some = [&](const auto& entry) {
+    const Link& other = *entry.second;
+    return other.instance == link.instance && !other.notes.waiting.empty();
+  };
+  if (clock_.now() < link.report_before && std::ranges::any_of(links_, holds_some))
+    return list(link);
+  // Copies: the events may drop connections, and with the last one the link.
+  const Status reported = link.why;
+  const std::vector connections = link.connections;
+  if (std::exchange(link.is_loss_reported, true)) return;
+  for (Connection* connection : connections) events_.on_peer_lost(*connection, reported);
 }
 
 // ---- Frames out

@@ -79,6 +79,8 @@ class Link {
   bool peer_uses = false;
   std::uint64_t connection = 0;  ///< over which its frames come, if the carrier has any
   Status why;                    ///< when lost
+  Instant report_before;         ///< though what it said may not have been taken yet
+  bool is_loss_reported = false;
 
   Instant heard_at;              ///< anything
   Instant sent_at;               ///< anything
@@ -91,7 +93,9 @@ class Link {
   bool is_listed = false;  ///< among those that progress() looks at
 
   /// Whether there is something to send, to hand on or to wait for, but for a sign of life.
-  bool is_busy() const { return window.is_in_use() || !notes.waiting.empty(); }
+  bool is_busy() const {
+    return window.is_in_use() || !notes.waiting.empty() || (lost && !is_loss_reported);
+  }
 
   /// A frame of this session; `now` is its stamp.
   FrameHeader header(FrameKind kind, Instant now) const {

@@ -240,6 +240,7 @@ void MessageBackend::drive_busy_links() {
     Link& link = *busy_[i];
     protocol_->pump(link);
     offer_notes(link);
+    if (link.lost) broken_.emplace_back(link.session, link.why);  // its report may have waited
     if (link.is_busy()) {
       ++i;
       continue;

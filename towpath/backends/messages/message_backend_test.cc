@@ -255,6 +255,43 @@ TEST_P(MessageBackendTest, what_a_peer_said_before_it_closed_is_heard) {
   }
 }
 
+TEST_P(MessageBackendTest, loss_waits_until_what_came_before_it_was_taken) {
+  settle();
+  const auto back = *far_.backend->connect(near_.self, near_.backend->connection_info());
+  settle();
+  for (int i = 0; i < 3; ++i)
+    ASSERT_TRUE(near_.backend->notify(*way_, as_bytes(std::to_string(i))).ok());
+  far_.events.accept = 1;
+  settle();
+  network_.cut(near_.port, far_.port);
+  settle();
+  EXPECT_EQ(far_.events.notifications.size(), 1U);
+  EXPECT_TRUE(far_.events.losses.empty()) << "before what the peer said";
+  EXPECT_EQ(far_.backend->notify(*back, as_bytes("x")).code(), Code::peer_lost);
+  far_.events.accept = UINT64_MAX;
+  settle();
+  ASSERT_EQ(far_.events.notifications.size(), 3U);
+  EXPECT_EQ(far_.events.notifications[2].message, "2");
+  EXPECT_EQ(far_.events.losses.size(), 1U);
+}
+
+TEST_P(MessageBackendTest, loss_is_reported_though_nobody_takes_what_came_before_it) {
+  settle();
+  auto back = *far_.backend->connect(near_.self, near_.backend->connection_info());
+  settle();
+  ASSERT_TRUE(near_.backend->notify(*way_, as_bytes("late")).ok());
+  far_.events.accept = 0;
+  settle();
+  network_.cut(near_.port, far_.port);
+  for (int i = 0; i < 25; ++i) clock_.advance(milliseconds(250)), settle();
+  EXPECT_EQ(far_.events.losses.size(), 1U);
+  back.reset();
+  far_.events.accept = UINT64_MAX;
+  settle();
+  ASSERT_EQ(far_.events.notifications.size(), 1U) << "it was never lost";
+  EXPECT_EQ(far_.events.losses.size(), 1U);
+}
+
 TEST_P(MessageBackendTest, notifications_wait_for_room_and_keep_their_order) {
   settle();
   far_.events.accept = 2;
