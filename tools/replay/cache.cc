@@ -330,9 +330,10 @@ Status Cache::cut_as_asked() {
 
 // Keeping ----------------------------------------------------------------------------------------
 
-// A batch of what waits, or all of it.
+// A batch of what waits, or all of it. Tiers go on between two calls while something is left to be
+// kept: that is their time, too.
 void Cache::demote(bool all) {
-  const Instant begin = clock_.now();
+  const Instant begin = demotes_since_.value_or(clock_.now());
   if (all)
     (void)cache_->flush();  // what failed is in the figures
   else
@@ -345,6 +346,8 @@ void Cache::demote(bool all) {
     into.down_hop.add(bytes, clock_.now() - begin);
     into.put_bytes += bytes;
   }
+  demotes_since_.reset();
+  if (cache_->waiting_demotions() > 0) demotes_since_ = clock_.now();
 }
 
 /// An engine computes for longer than a block takes to be written; a replay makes blocks as fast as

@@ -120,6 +120,7 @@ class Cache final {
   FaultyTier* faulty_disk_ = nullptr;  // around it; null: none are made by chance
   std::uint64_t block_bytes_ = 0;
   Faults faults_;
+  std::optional<Instant> demotes_since_;  // none: nothing was left when demote() was called last
   Hop produced_;
   ByPlace<std::uint64_t> found_;
   std::uint64_t bad_loads_ = 0;
