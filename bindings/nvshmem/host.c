@@ -2,19 +2,20 @@
  *
  * Collective calls are made one after the other, whatever thread makes them: programs that NVSHMEM
  * serialises need not do it again. */
+#include "nvshmem_host.h"
+
 #include <pthread.h>
 #include <string.h>
 
 #include "door.h"
-#include "nvshmem_host.h"
 
 #define UNPACK(...) __VA_ARGS__
 /* A function, and the same with a stream: it has done it when it returns. */
-#define BOTH(RESULT, NAME, PARAMETERS, BODY)                                \
-  RESULT nvshmem_##NAME PARAMETERS BODY RESULT nvshmemx_##NAME##_on_stream( \
-      UNPACK PARAMETERS, nvshmem_stream_t stream) {                         \
-    (void)stream;                                                           \
-    BODY                                                                    \
+#define BOTH(RESULT, NAME, PARAMETERS, BODY)                                                 \
+  RESULT nvshmem_##NAME PARAMETERS BODY                                                      \
+  RESULT nvshmemx_##NAME##_on_stream(UNPACK PARAMETERS, nvshmem_stream_t stream) {           \
+    (void)stream;                                                                            \
+    BODY                                                                                     \
   }
 
 static pthread_mutex_t collectives = PTHREAD_MUTEX_INITIALIZER;
@@ -24,7 +25,7 @@ static int take_turn(void) { return pthread_mutex_lock(&collectives); }
 static void end_turn(int* turn) {
   if (*turn == 0) pthread_mutex_unlock(&collectives);
 }
-#define ONE_AT_A_TIME                                        \
+#define ONE_AT_A_TIME \
   int turn __attribute__((cleanup(end_turn))) = take_turn(); \
   (void)turn
 
@@ -84,8 +85,8 @@ int nvshmem_team_split_strided(nvshmem_team_t parent, int start, int stride, int
   ONE_AT_A_TIME;
   const shmem_team_config_t wanted = config_of(config);
   shmem_team_t made = SHMEM_TEAM_INVALID;
-  const int status =
-      shmem_team_split_strided(team_of(parent), start, stride, size, &wanted, config_mask, &made);
+  const int status = shmem_team_split_strided(team_of(parent), start, stride, size, &wanted,
+                                              config_mask, &made);
   *new_team = number_of(made);
   return status;
 }
@@ -96,8 +97,8 @@ int nvshmem_team_split_2d(nvshmem_team_t parent, int xrange,
   ONE_AT_A_TIME;
   const shmem_team_config_t x = config_of(xaxis_config), y = config_of(yaxis_config);
   shmem_team_t row = SHMEM_TEAM_INVALID, column = SHMEM_TEAM_INVALID;
-  const int status =
-      shmem_team_split_2d(team_of(parent), xrange, &x, xaxis_mask, &row, &y, yaxis_mask, &column);
+  const int status = shmem_team_split_2d(team_of(parent), xrange, &x, xaxis_mask, &row, &y,
+                                         yaxis_mask, &column);
   *xaxis_team = number_of(row);
   *yaxis_team = number_of(column);
   return status;
@@ -156,45 +157,43 @@ BOTH(int, team_sync, (nvshmem_team_t team), {
 
 /* Puts and gets ---------------------------------------------------------------------------------*/
 
-#define PUT_SIGNAL(NAME, T, WIDTH)                                                                 \
-  void nvshmemx_##NAME##_on_stream(T* dest, const T* source, size_t nelems, uint64_t* sig_addr,    \
-                                   uint64_t signal, int sig_op, int pe, nvshmem_stream_t stream) { \
-    (void)stream;                                                                                  \
-    door_put_signal(SHMEM_CTX_DEFAULT, dest, source, nelems*(WIDTH),                               \
-                    (struct door_signal){sig_addr, signal, sig_op}, pe);                           \
+#define PUT_SIGNAL(NAME, T, WIDTH)                                                            \
+  void nvshmemx_##NAME##_on_stream(T* dest, const T* source, size_t nelems,                   \
+                                   uint64_t* sig_addr, uint64_t signal, int sig_op, int pe,   \
+                                   nvshmem_stream_t stream) {                                 \
+    (void)stream;                                                                             \
+    door_put_signal(SHMEM_CTX_DEFAULT, dest, source, nelems * (WIDTH),                        \
+                    (struct door_signal){sig_addr, signal, sig_op}, pe);                      \
   }
-#define RMA(PUT, GET, T, WIDTH)                                             \
-  BOTH(void, PUT, (T * dest, const T* source, size_t nelems, int pe),       \
-       { door_put(SHMEM_CTX_DEFAULT, dest, source, nelems*(WIDTH), pe); })  \
-  BOTH(void, GET, (T * dest, const T* source, size_t nelems, int pe),       \
-       { door_get(SHMEM_CTX_DEFAULT, dest, source, nelems*(WIDTH), pe); })  \
-  BOTH(void, PUT##_nbi, (T * dest, const T* source, size_t nelems, int pe), \
-       { door_put(SHMEM_CTX_DEFAULT, dest, source, nelems*(WIDTH), pe); })  \
-  BOTH(void, GET##_nbi, (T * dest, const T* source, size_t nelems, int pe), \
-       { door_get(SHMEM_CTX_DEFAULT, dest, source, nelems*(WIDTH), pe); })  \
-  PUT_SIGNAL(PUT##_signal, T, WIDTH)                                        \
+#define RMA(PUT, GET, T, WIDTH)                                                        \
+  BOTH(void, PUT, (T* dest, const T* source, size_t nelems, int pe),                   \
+       { door_put(SHMEM_CTX_DEFAULT, dest, source, nelems * (WIDTH), pe); })           \
+  BOTH(void, GET, (T* dest, const T* source, size_t nelems, int pe),                   \
+       { door_get(SHMEM_CTX_DEFAULT, dest, source, nelems * (WIDTH), pe); })           \
+  BOTH(void, PUT##_nbi, (T* dest, const T* source, size_t nelems, int pe),             \
+       { door_put(SHMEM_CTX_DEFAULT, dest, source, nelems * (WIDTH), pe); })           \
+  BOTH(void, GET##_nbi, (T* dest, const T* source, size_t nelems, int pe),             \
+       { door_get(SHMEM_CTX_DEFAULT, dest, source, nelems * (WIDTH), pe); })           \
+  PUT_SIGNAL(PUT##_signal, T, WIDTH)                                                   \
   PUT_SIGNAL(PUT##_signal_nbi, T, WIDTH)
-#define STRIDES(WIDTH) \
-  (struct door_strides) { dst, sst, WIDTH }
-#define STRIDED(PUT, GET, T, WIDTH)                                                      \
-  BOTH(void, PUT,                                                                        \
-       (T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe), \
-       { door_iput(SHMEM_CTX_DEFAULT, dest, source, STRIDES(WIDTH), nelems, pe); })      \
-  BOTH(void, GET,                                                                        \
-       (T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe), \
+#define STRIDES(WIDTH) (struct door_strides){dst, sst, WIDTH}
+#define STRIDED(PUT, GET, T, WIDTH)                                                                \
+  BOTH(void, PUT, (T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe), \
+       { door_iput(SHMEM_CTX_DEFAULT, dest, source, STRIDES(WIDTH), nelems, pe); })                \
+  BOTH(void, GET, (T* dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe), \
        { door_iget(SHMEM_CTX_DEFAULT, dest, source, STRIDES(WIDTH), nelems, pe); })
-#define TYPED(how, NAME, T)                                              \
-  BOTH(void, NAME##_p, (T * dest, T value, int pe),                      \
-       { door_put(SHMEM_CTX_DEFAULT, dest, &value, sizeof value, pe); }) \
-  BOTH(T, NAME##_g, (const T* source, int pe), {                         \
-    T value;                                                             \
-    door_get(SHMEM_CTX_DEFAULT, &value, source, sizeof value, pe);       \
-    return value;                                                        \
-  })                                                                     \
-  RMA(NAME##_put, NAME##_get, T, sizeof(T))                              \
+#define TYPED(how, NAME, T)                                                  \
+  BOTH(void, NAME##_p, (T* dest, T value, int pe),                           \
+       { door_put(SHMEM_CTX_DEFAULT, dest, &value, sizeof value, pe); })     \
+  BOTH(T, NAME##_g, (const T* source, int pe), {                             \
+    T value;                                                                 \
+    door_get(SHMEM_CTX_DEFAULT, &value, source, sizeof value, pe);           \
+    return value;                                                            \
+  })                                                                         \
+  RMA(NAME##_put, NAME##_get, T, sizeof(T))                                  \
   STRIDED(NAME##_iput, NAME##_iget, T, sizeof(T))
-#define SIZED(how, BITS, BYTES)          \
-  RMA(put##BITS, get##BITS, void, BYTES) \
+#define SIZED(how, BITS, BYTES)           \
+  RMA(put##BITS, get##BITS, void, BYTES)  \
   STRIDED(iput##BITS, iget##BITS, void, BYTES)
 TOWPATH_NVSHMEM_TYPES(TYPED, )
 TOWPATH_SHMEM_SIZES(SIZED, )
@@ -202,21 +201,21 @@ RMA(putmem, getmem, void, 1)
 
 /* Collectives -----------------------------------------------------------------------------------*/
 
-#define MOVES(PREFIX, SUFFIX, T, WIDTH)                                                 \
-  BOTH(int, PREFIX##broadcast##SUFFIX,                                                  \
-       (nvshmem_team_t team, T * dest, const T* source, size_t nelems, int PE_root), {  \
-         ONE_AT_A_TIME;                                                                 \
-         return door_broadcast(team_of(team), dest, source, nelems * (WIDTH), PE_root); \
-       })                                                                               \
-  BOTH(int, PREFIX##fcollect##SUFFIX,                                                   \
-       (nvshmem_team_t team, T * dest, const T* source, size_t nelems), {               \
-         ONE_AT_A_TIME;                                                                 \
-         return door_collect(team_of(team), dest, source, nelems, WIDTH);               \
-       })                                                                               \
-  BOTH(int, PREFIX##alltoall##SUFFIX,                                                   \
-       (nvshmem_team_t team, T * dest, const T* source, size_t nelems), {               \
-         ONE_AT_A_TIME;                                                                 \
-         return door_alltoall(team_of(team), dest, source, nelems * (WIDTH));           \
+#define MOVES(PREFIX, SUFFIX, T, WIDTH)                                                           \
+  BOTH(int, PREFIX##broadcast##SUFFIX,                                                            \
+       (nvshmem_team_t team, T* dest, const T* source, size_t nelems, int PE_root), {             \
+         ONE_AT_A_TIME;                                                                           \
+         return door_broadcast(team_of(team), dest, source, nelems * (WIDTH), PE_root);           \
+       })                                                                                         \
+  BOTH(int, PREFIX##fcollect##SUFFIX,                                                             \
+       (nvshmem_team_t team, T* dest, const T* source, size_t nelems), {                          \
+         ONE_AT_A_TIME;                                                                           \
+         return door_collect(team_of(team), dest, source, nelems, WIDTH);                         \
+       })                                                                                         \
+  BOTH(int, PREFIX##alltoall##SUFFIX,                                                             \
+       (nvshmem_team_t team, T* dest, const T* source, size_t nelems), {                          \
+         ONE_AT_A_TIME;                                                                           \
+         return door_alltoall(team_of(team), dest, source, nelems * (WIDTH));                     \
        })
 #define MOVE(how, NAME, T) MOVES(NAME##_, , T, sizeof(T))
 TOWPATH_NVSHMEM_TYPES(MOVE, )
@@ -224,13 +223,13 @@ MOVES(, mem, void, 1)
 
 #define REDUCES(OP, NAME, T, KIND, TYPE)                                           \
   BOTH(int, NAME##_##OP##_reduce,                                                  \
-       (nvshmem_team_t team, T * dest, const T* source, size_t nreduce), {         \
+       (nvshmem_team_t team, T* dest, const T* source, size_t nreduce), {          \
          ONE_AT_A_TIME;                                                            \
          return door_reduce(team_of(team), dest, source,                           \
                             (struct door_reduction){KIND, TYPE, nreduce});         \
        })                                                                          \
   BOTH(int, NAME##_##OP##_reducescatter,                                           \
-       (nvshmem_team_t team, T * dest, const T* source, size_t nreduce), {         \
+       (nvshmem_team_t team, T* dest, const T* source, size_t nreduce), {          \
          ONE_AT_A_TIME;                                                            \
          return door_reduce_scatter(team_of(team), dest, source,                   \
                                     (struct door_reduction){KIND, TYPE, nreduce}); \

@@ -2,7 +2,7 @@
 //
 // The identifier names a PE, and one of its rows: there each member notes who it is. The last one
 // to come takes a slot for the team, and sends it to all of them with the list, into a letter box
-// of each. So nobody asks another PE twice, and whoever waits does so in its own memory.
+// of each. So nobody asks another PE twice, and each waits in its own memory.
 #include "bindings/nvshmem/rendezvous.h"
 
 #include <towpath/core/text.h>
