@@ -396,7 +396,6 @@ TEST(ConnectorTest, what_a_load_took_and_where_blocks_are_is_reported) {
     EXPECT_GT(cost.per_block, Duration{0});
   }
   EXPECT_THAT(tiers, ::testing::UnorderedElementsAre(0, 1)) << "out of memory, and off the disk";
-  engine.keeper->wait_for_work(Duration{0});
   EXPECT_TRUE(engine.report.tiers.empty()) << "all that it speaks of is in memory now";
   engine.serve("c", 100, {0, 1, 2});
   engine.serve("d", 200, {0, 1, 2});

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -24,15 +25,13 @@ class HeldBlocks {
   /// Nothing that this worker said is true any more.
   void forget(std::uint32_t worker);
 
-  bool has(BlockHash hash) const {
-    const auto known = holders_.find(hash);
-    return known != holders_.end() && known->second.workers == all_;
-  }
-  /// Of a block that is held: where the worker has it that spoke of it last. They fill and empty
+  bool has(BlockHash hash) const { return tier_of(hash).has_value(); }
+  /// Of a block that all hold: where the worker has it that spoke of it last. They fill and empty
   /// their tiers alike.
-  TierIndex tier_of(BlockHash hash) const {
+  std::optional<TierIndex> tier_of(BlockHash hash) const {
     const auto known = holders_.find(hash);
-    return known != holders_.end() ? known->second.tier : TierIndex{0};
+    if (known == holders_.end() || known->second.workers != all_) return std::nullopt;
+    return known->second.tier;
   }
   /// Blocks that came to be held by all, or ceased to, since the last call, in order; without
   /// parents. Nobody needs to call it: of events that nobody takes, the last 65,536 or more are

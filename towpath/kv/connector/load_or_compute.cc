@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <towpath/kv/connector/load_or_compute.h>
 
@@ -30,43 +31,40 @@ Duration LoadOrCompute::computing_per_token() const noexcept {
   return tokens_ == 0 ? Duration{0} : steps_ / static_cast<std::int64_t>(tokens_);
 }
 
-Duration LoadOrCompute::cost_of(TierIndex tier) const {
-  Duration most{0};
-  for (auto known = costs_.lower_bound({tier, 0}); known != costs_.end(); ++known) {
-    if (known->first.first != tier) break;
-    most = std::max(most, known->second);
+/// Of the slowest worker.
+std::array<Duration, kMaxTiers> LoadOrCompute::costs_by_tier() const {
+  std::array<Duration, kMaxTiers> slowest{};
+  for (const auto& [whose, cost] : costs_) {
+    Duration& most = slowest[whose.first];
+    most = std::max(most, cost);
   }
-  return most;
+  return slowest;
 }
 
 LoadOrCompute::Answer LoadOrCompute::ask(const Question& question) const {
-  const auto blocks = question.tiers.size();
+  const std::uint64_t blocks = question.tiers.size();
   if (tokens_ == 0) {
     const bool looks = has_steps_ && blind_ >= kBlindDecisions;
     const std::uint64_t left = looks ? 1 + (kFewestTokens - 1) / question.tokens_per_block : 0;
-    return {.blocks = blocks - std::min<std::uint64_t>(blocks, left), .is_to_see = looks};
+    return {.blocks = blocks - std::min(blocks, left), .is_to_see = looks};
   }
   const Duration computed = steps_ * static_cast<std::int64_t>(question.tokens_per_block) /
                             static_cast<std::int64_t>(tokens_);
-  const auto computing = [&](std::uint64_t left) {
-    return computed * static_cast<std::int64_t>(left);
-  };
-  const Duration copied = cost_of(0);
-  Answer best{.computing = computing(blocks), .all_computed = computing(blocks)};
-  Answer next = best;
+  const std::array<Duration, kMaxTiers> costs = costs_by_tier();
   TierCounts waiting = question.waiting;
-  for (const TierIndex tier : question.tiers) {
-    const Duration brought = tier == 0 ? Duration{0} : cost_of(tier);
-    // Who came before is served before: each tier's queue counts once.
-    next.loading +=
-        copied + brought * static_cast<std::int64_t>(1 + std::exchange(waiting[tier], 0));
-    next.computing = computing(blocks - ++next.blocks);
-    if (next.loading + next.computing <= best.loading + best.computing) best = next;
+  Answer best;
+  Duration lost{0}, least_lost{0};  // by loading the blocks so far, and not computing them
+  for (std::uint64_t i = 0; i < blocks; ++i) {
+    const TierIndex tier = question.tiers[i];
+    // What others wait for is brought before: each tier's queue counts once.
+    const std::uint64_t brought = tier == 0 ? 0 : 1 + std::exchange(waiting[tier], 0);
+    lost += costs[0] + costs[tier] * static_cast<std::int64_t>(brought) - computed;
+    if (lost > least_lost) continue;
+    least_lost = lost;
+    best.blocks = i + 1;
   }
-  if (best.blocks < blocks && refused_ >= kDecisionsBetween) {
-    best.is_to_see = true;
-    best.blocks = std::min<std::uint64_t>(blocks, best.blocks + kBlocksToSee);
-  }
+  if (best.blocks < blocks && refused_ >= kDecisionsBetween)
+    return {.blocks = std::min(blocks, best.blocks + kBlocksToSee), .is_to_see = true};
   return best;
 }
 

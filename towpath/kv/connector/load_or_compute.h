@@ -38,10 +38,8 @@ class LoadOrCompute {
     TierCounts waiting{};  ///< that others load before
   };
   struct Answer {
-    std::uint64_t blocks = 0;           ///< to load
-    Duration loading{0}, computing{0};  ///< what it expects of those, and of the others
-    Duration all_computed{0};           ///< 0: not measured yet
-    bool is_to_see = false;             ///< of less, or of more, nothing is known, or no news
+    std::uint64_t blocks = 0;  ///< to load
+    bool is_to_see = false;    ///< it would be another number, but for want of news
   };
   /// The same answer to the same question until something is noted or decided.
   Answer ask(const Question& question) const;
@@ -52,7 +50,7 @@ class LoadOrCompute {
   Duration computing_per_token() const noexcept;
 
  private:
-  Duration cost_of(TierIndex tier) const;
+  std::array<Duration, kMaxTiers> costs_by_tier() const;
 
   std::uint64_t tokens_ = 0;                                       // of steps, lately
   Duration steps_{0};                                              // that these took

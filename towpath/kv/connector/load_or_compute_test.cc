@@ -88,7 +88,7 @@ struct Simulation {
     costs.note_decision(answer, tiers.size());
     const Instant begun = now;
     pace.begins(answer.blocks, now);
-    for (std::uint64_t i = 0; i < answer.blocks; ++i) pace.ends(1, now = now + loaded);
+    for (std::uint64_t i = 0; i < answer.blocks; ++i) pace.ends(1, 1, now = now + loaded);
     costs.note_cost(0, {1, pace.per_block()});
     const std::uint64_t tokens = (tiers.size() - answer.blocks) * kTokensOfBlock + kTokensOfBlock;
     const Duration step = computed * static_cast<std::int64_t>(tokens / kTokensOfBlock);
@@ -147,16 +147,22 @@ Instant at(Duration since) { return Instant{0} + since; }
 TEST(PaceTest, it_counts_the_time_in_which_there_was_something_to_do) {
   Pace pace;
   EXPECT_EQ(pace.per_block(), Duration{0});
+  pace.begins(1, at(milliseconds(50)));
+  pace.ends(1, 0, at(milliseconds(50)));
+  EXPECT_EQ(pace.per_block(), Duration{0}) << "nothing came";
   pace.begins(4, at(milliseconds(100)));
-  pace.ends(2, at(milliseconds(104)));
-  pace.ends(2, at(milliseconds(108)));
+  pace.ends(2, 2, at(milliseconds(104)));
+  pace.ends(2, 2, at(milliseconds(108)));
   EXPECT_EQ(pace.per_block(), milliseconds(2)) << "four of them, in eight";
   pace.begins(1, at(milliseconds(900)));
-  pace.ends(1, at(milliseconds(902)));
+  pace.ends(1, 1, at(milliseconds(902)));
   EXPECT_EQ(pace.per_block(), milliseconds(2));
+  pace.begins(2, at(milliseconds(950)));
+  pace.ends(2, 0, at(milliseconds(955)));
+  EXPECT_EQ(pace.per_block(), milliseconds(3)) << "15 ms for five: two did not come";
   for (int i = 1; i < 300; ++i) {
     pace.begins(1, at(milliseconds(1'000 * i)));
-    pace.ends(1, at(milliseconds(1'000 * i + 20)));
+    pace.ends(1, 1, at(milliseconds(1'000 * i + 20)));
   }
   EXPECT_GT(pace.per_block(), milliseconds(19)) << "what was long ago is not counted";
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <towpath/core/text.h>
@@ -95,7 +96,7 @@ std::vector<std::uint64_t> numbers_of(const std::vector<TierCost>& costs) {
   std::vector<std::uint64_t> numbers;
   for (const TierCost& cost : costs) {
     numbers.push_back(cost.tier);
-    numbers.push_back(static_cast<std::uint64_t>(cost.per_block.count()));
+    numbers.push_back(std::min(static_cast<std::uint64_t>(cost.per_block.count()), kLongestCost));
   }
   return numbers;
 }

@@ -67,7 +67,7 @@ struct WorkerReport {
   std::vector<std::uint64_t> failed_blocks;  ///< the engine's: what was loaded is not in them
   /// The tiers of `stored`, as many; none: all are in memory.
   std::vector<TierIndex> tiers;
-  std::vector<TierCost> costs;  ///< that have changed
+  std::vector<TierCost> costs;  ///< that have changed; an hour stands for more
 
   bool says_nothing() const { return *this == WorkerReport{.worker = worker}; }
   friend bool operator==(const WorkerReport&, const WorkerReport&) = default;

@@ -70,10 +70,8 @@ Result<ConnectorScheduler::Match> ConnectorScheduler::match(const Prompt& prompt
   request.computed = prompt.computed;
   const std::uint64_t per_block = options_.tokens_per_block;
   if (prompt.computed % per_block == 0 && !prompt.tokens.empty()) {
-    const std::uint64_t most = (prompt.tokens.size() - 1) / per_block;
-    std::uint64_t block = prompt.computed / per_block;
-    while (block < most && held_.has(request.hashes[block])) ++block;
-    choose(request, std::min(prompt.computed / per_block, block), block);
+    choose(request,
+           {.first = prompt.computed / per_block, .end = (prompt.tokens.size() - 1) / per_block});
   }
   name_blocks(request, 0, request.hashes.size());
   const Match match{request.matched, request.matched >= options_.background_from_tokens};
@@ -87,14 +85,18 @@ Result<ConnectorScheduler::Match> ConnectorScheduler::match(const Prompt& prompt
   return match;
 }
 
-/// Of blocks [first, end), which are held, how many it matches.
-void ConnectorScheduler::choose(Request& request, std::uint64_t first, std::uint64_t end) {
+/// How many of these blocks it matches: at most those that are held, without a gap.
+void ConnectorScheduler::choose(Request& request, const Blocks& blocks) {
   std::vector<TierIndex> tiers;
-  for (std::uint64_t i = first; i < end; ++i) tiers.push_back(held_.tier_of(request.hashes[i]));
+  for (std::uint64_t i = blocks.first; i < blocks.end; ++i) {
+    const auto tier = held_.tier_of(request.hashes[i]);
+    if (!tier) break;
+    tiers.push_back(*tier);
+  }
   LoadOrCompute::Question question{.tiers = tiers, .tokens_per_block = options_.tokens_per_block};
   for (std::size_t tier = 0; tier < kMaxTiers; ++tier)
     question.waiting[tier] = loading_[tier] + next_loading_[tier];
-  request.held_blocks = end - first;
+  request.held_blocks = tiers.size();
   request.choice = costs_.ask(question);
   request.matched = request.choice.blocks * options_.tokens_per_block;
 }
@@ -134,7 +136,7 @@ Status ConnectorScheduler::allocate(const RequestId& id, std::span<const std::ui
     load.blocks.push_back({request->hashes[i], blocks[i]});
   TierCounts& counts = load.in_background ? loading_ : next_loading_;
   for (const BlockOrder& block : load.blocks) {
-    const TierIndex tier = held_.tier_of(block.hash);
+    const TierIndex tier = held_.tier_of(block.hash).value_or(0);
     ++counts[tier];
     if (load.in_background) ++request->loads[tier];
   }

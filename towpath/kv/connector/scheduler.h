@@ -153,7 +153,10 @@ class ConnectorScheduler {
   void extend_by(Request& request, std::span<const TokenId> tokens) const;
   /// Blocks [first, end) of the request, those that are held or being saved.
   void name_blocks(const Request& request, std::uint64_t first, std::uint64_t end);
-  void choose(Request& request, std::uint64_t first, std::uint64_t end);
+  struct Blocks {
+    std::uint64_t first, end;
+  };
+  void choose(Request& request, const Blocks& blocks);
   void note_choice(const Request& request);
   void end_loads(Request& request);
   void note_received(const RequestId& request);

@@ -251,6 +251,9 @@ TEST_F(ConnectorSchedulerTest, orders_and_reports_travel_and_what_is_cut_is_refu
     wrong.costs[0].tier = tier;
     EXPECT_FALSE(decode_worker_report(encode(wrong).value()).ok()) << +tier;
   }
+  WorkerReport slow = measured;
+  slow.costs[0].per_block = std::chrono::hours(9);
+  EXPECT_EQ(decode_worker_report(encode(slow).value())->costs[0].per_block, std::chrono::hours(1));
   measured.tiers.push_back(1);
   EXPECT_FALSE(decode_worker_report(encode(measured).value()).ok()) << "of two blocks";
   for (std::size_t size = 0; size < reported.size(); ++size)

@@ -223,7 +223,8 @@ WorkerReport ConnectorWorker::report_so_far() {
   keep_once(report.stored, [&](BlockHash hash) { return keeper_->has(hash); });
   keep_once(report.lost, [&](BlockHash hash) { return !keeper_->has(hash); });
   for (const BlockHash hash : report.stored) report.tiers.push_back(keeper_->tier_of(hash));
-  if (std::ranges::count(report.tiers, 0) == std::ssize(report.tiers)) report.tiers.clear();
+  if (std::ranges::all_of(report.tiers, [](TierIndex tier) { return tier == 0; }))
+    report.tiers.clear();
   report.costs = changed_costs();
   return report;
 }
@@ -388,12 +389,14 @@ bool ConnectorWorker::end_copies(Load& load) {
 
 void ConnectorWorker::end(Load& load, Copying& copy) {
   wait_until_ended(copy.job);
-  copying_.ends(copy.held.size(), now());
+  std::uint64_t in_place = copy.held.size();
   for (const layout::BlockRange& range : copy.job.not_in_place())
     for (std::uint64_t i = 0; i < range.count; ++i) {
       fail(load, range.target_first + i, copy.job.status());
       --figures_.loaded_blocks;
+      --in_place;
     }
+  copying_.ends(copy.held.size(), in_place, now());
   copy.held.clear();
   ++settled_;
 }

@@ -39,7 +39,8 @@ bool TieredCache::is_over(TierRequest& request) {
   if (request.task.kind == TierTask::Kind::put) --tier.puts_under_way;
   const Instant now = clock_.now();
   const Duration took = now - request.since;
-  if (request.task.kind == TierTask::Kind::get) tier.reading.ends(1, now);
+  if (request.task.kind == TierTask::Kind::get)
+    tier.reading.ends(1, request.task.status.ok() ? 1 : 0, now);
   if (request.task.kind == TierTask::Kind::put) tier.put_ns.record(took);
   if (request.task.kind == TierTask::Kind::get) tier.get_ns.record(took);
   return true;
