@@ -24,7 +24,9 @@ void LoadOrCompute::note_step(std::uint64_t tokens, Duration took) {
 }
 
 void LoadOrCompute::note_cost(std::uint32_t worker, const TierCost& cost) {
-  costs_[{cost.tier, worker}] = cost.per_block;
+  Duration& known = costs_[{cost.tier, worker}];
+  if (cost.per_block < known) refused_ = kDecisionsBetween;  // it may be worth it now
+  known = cost.per_block;
 }
 
 Duration LoadOrCompute::computing_per_token() const noexcept {

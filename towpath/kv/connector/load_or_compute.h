@@ -7,8 +7,9 @@
 // A prompt's first k blocks are loaded, one after the other, and what follows is computed: the k
 // for which that ends first. While nothing is known of a tier, or of computing, all is loaded. Now
 // and then it looks: where it has chosen to load less for long, it loads a few blocks to see
-// whether that is still right; where all was loaded, and nothing known of computing, it loads a few
-// less. Thread: none of its own.
+// whether that is still right; and where they came faster than before, it looks again at once.
+// Where all was loaded, and nothing known of computing, it loads a few less. Thread: none of its
+// own.
 #pragma once
 
 #include <array>
