@@ -194,6 +194,25 @@ TEST_F(BlockStoreTest, at_capacity_the_oldest_go_and_what_is_put_again_stays) {
   expect_all(*store, 180, 200);
 }
 
+TEST_F(BlockStoreTest, another_life_knows_what_is_leaving_and_holds_to_the_capacity) {
+  const BlockStoreOptions small{.segment_bytes = 100'000, .capacity_bytes = 400'000};
+  auto store = open_store(files_, small);
+  put(*store, 1, 30);
+  ASSERT_TRUE(store->is_leaving(1));
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  BlockStoreOptions smaller = small;
+  smaller.segment_bytes = 25'000;
+  store = open_store(files_, smaller);
+  EXPECT_TRUE(store->is_leaving(1));
+  EXPECT_FALSE(store->is_leaving(30));
+  for (BlockHash hash = 31; hash <= 120; ++hash) {
+    put(*store, hash, hash);
+    ASSERT_LE(store->figures().bytes, 400'000U) << "after block " << hash;
+  }
+  expect_all(*store, 110, 120);
+}
+
 TEST_F(BlockStoreTest, what_is_leaving_is_where_it_was_until_what_was_put_again_is_there_for_good) {
   const BlockStoreOptions small{.segment_bytes = 100'000, .capacity_bytes = 400'000};
   auto store = open_store(files_, small);
