@@ -145,16 +145,15 @@ void MessageBackend::report_loss(Link& link) {
     if (link.notes.waiting.empty()) erase(link);
     return;
   }
-  const auto holds_some = [&](const auto& entry) {
-    const Link& other = *entry.second;
-    return other.instance == link.instance && !other.notes.waiting.empty();
+  const auto holds_some = [&](const Link* other) {
+    return other->instance == link.instance && !other->notes.waiting.empty();
   };
-  if (clock_.now() < link.report_before && std::ranges::any_of(links_, holds_some))
+  if (clock_.now() < link.report_before && std::ranges::any_of(busy_, holds_some))
     return list(link);
+  if (std::exchange(link.is_loss_reported, true)) return;
   // Copies: the events may drop connections, and with the last one the link.
   const Status reported = link.why;
   const std::vector connections = link.connections;
-  if (std::exchange(link.is_loss_reported, true)) return;
   for (Connection* connection : connections) events_.on_peer_lost(*connection, reported);
 }
 
