@@ -12,6 +12,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/net/tcp/tcp_address.h>
+#include <towpath/net/tcp/tcp_newcomers.h>
 #include <towpath/net/tcp/tcp_worker.h>
 #include <towpath/run/eventually.h>
 #include <towpath/sys/clock.h>
@@ -145,6 +146,44 @@ TEST_F(TcpAttackTest, who_says_nothing_is_hung_up_on) {
   ASSERT_TRUE(run::eventually([&] { return far_->progress(), is_closed(mute.get()); }));
   EXPECT_GE(clock_.now() - begin, std::chrono::milliseconds(1900));
   EXPECT_EQ(far_heard_.refused, 1);
+}
+
+TEST_F(TcpAttackTest, one_that_speaks_is_put_out_by_none_that_say_nothing) {
+  const sys::Fd speaker = connect_from("127.0.0.9", port());
+  ASSERT_EQ(::send(speaker.get(), kFirst.data(), 5, MSG_NOSIGNAL), 5);
+  far_->progress();
+  std::vector<sys::Fd> silent;
+  for (int i = 0; i < 63; ++i) silent.push_back(connect_from("127.0.0.9", port()));
+  const Instant begin = clock_.now();
+  ASSERT_TRUE(run::eventually([&] {
+    far_->progress();
+    return clock_.now() - begin > TcpNewcomers::kSaidNothing.at_least;
+  }));
+  const sys::Fd late = connect_from("127.0.0.9", port());
+  far_->progress();
+  EXPECT_FALSE(is_closed(late.get()));
+  EXPECT_FALSE(is_closed(speaker.get())) << "though it came first";
+  EXPECT_EQ(std::ranges::count_if(silent, [](const sys::Fd& one) { return is_closed(one.get()); }),
+            1);
+}
+
+// Our own delay is not their silence.
+TEST_F(TcpAttackTest, words_that_have_come_are_heard_however_late_we_are) {
+  ManualClock clock;
+  Silent heard;
+  const auto worker = open_tcp_worker({}, heard, clock).value();
+  sockaddr_in at{};
+  std::memcpy(&at, decode_tcp_place(worker->address()).value().endpoints.back().get(), sizeof at);
+  const sys::Fd one = connect_from("127.0.0.1", at);
+  ASSERT_TRUE(run::eventually([&] { return worker->progress(); }));  // it is let in
+  for (int piece = 0; piece < 4; ++piece) {
+    ASSERT_EQ(::send(one.get(), kFirst.data(), 1, MSG_NOSIGNAL), 1);
+    clock.advance(std::chrono::minutes(1));
+    ASSERT_TRUE(run::eventually([&] { return worker->progress(); }));
+  }
+  EXPECT_FALSE(is_closed(one.get()));
+  clock.advance(TcpNewcomers::kSpeaks.at_most);
+  EXPECT_TRUE(run::eventually([&] { return worker->progress(), is_closed(one.get()); }));
 }
 
 // Each of many hosts may have its share, and the descriptors are still not theirs.

@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 /// Source: RFC 8305, section 5 (Connection Attempt Delay).
 constexpr Duration kStagger = milliseconds(250);
 constexpr Duration kFirstPause = milliseconds(20);
-constexpr Duration kLongestPause = milliseconds(500);
+constexpr Duration kLongestPause = std::chrono::seconds(2);
 
 /// Many that were sent away together should not come back together.
 Duration jittered(Duration pause) {
@@ -118,9 +118,9 @@ void TcpDialler::fail(Place& place, Status why) {
   if (may_try_again) {
     place.pause = std::min(std::max(2 * place.pause, kFirstPause), kLongestPause);
     place.due = now + jittered(place.pause);
-  } else {
-    place.is_over = true;
+    return;
   }
+  place.is_over = true;
   const auto next =
       std::ranges::find_if(places_, [](const auto& other) { return other->turns == 0; });
   if (next != places_.end()) (*next)->due = now;

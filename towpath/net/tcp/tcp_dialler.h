@@ -7,7 +7,8 @@
 // The addresses get their turns one after the other, a quarter of a second apart, or at once when
 // the one before has failed (RFC 8305); those that were tried are not given up for the next. Who
 // connects and hangs up without an answer is too busy now: it gets another turn, later and later,
-// for as long as the dialler exists. Its owner bounds that by a timeout of its own.
+// for as long as the dialler exists; and to come in by its other addresses at once would help
+// nobody. Its owner bounds that by a timeout of its own.
 // Thread: one at a time.
 #pragma once
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 
 #include <towpath/core/text.h>
@@ -24,6 +25,9 @@ Endpoint peer_of(int fd) {
   (void)::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size_bytes);
   return peer;
 }
+
+/// Until then what has come of them will have been read.
+constexpr Duration kOurTurn = std::chrono::milliseconds(100);
 
 std::array<std::byte, 16> source_of(const Endpoint& peer) {
   std::array<std::byte, 16> source{};
@@ -64,29 +68,49 @@ void TcpNewcomers::let_in(sys::Fd socket) {
   by_source_[source].insert(*tag);
   auto stream = sys::make_socket_stream(std::move(socket));
   if (options_.tls) stream = options_.tls->server(std::move(stream));
-  all_.emplace(
-      *tag, Newcomer{std::move(stream), source, where, now, TcpFirstMessage(options_.first_bytes)});
-  set_alarm();
+  if (all_.empty()) loop_.wake(*this, now + kSaidNothing.at_most);
+  all_.emplace(*tag, Newcomer{.stream = std::move(stream),
+                              .source = source,
+                              .where = where,
+                              .silent_since = now,
+                              .first = TcpFirstMessage(options_.first_bytes)});
   hear(*tag);  // who means it has spoken already
 }
 
 Status TcpNewcomers::make_room(const Source& source, Instant now) {
   const auto same = by_source_.find(source);
   if (same != by_source_.end() && same->second.size() >= kMostPerSource)
-    return displace(*same->second.begin(), now);
+    return displace_one_of(same->second, now);
   if (all_.size() < most_) return {};
   const auto busiest = std::ranges::max_element(
       by_source_, {}, [](const auto& entry) { return entry.second.size(); });
-  return displace(*busiest->second.begin(), now);
+  return displace_one_of(busiest->second, now);
 }
 
-Status TcpNewcomers::displace(std::uint64_t tag, Instant now) {
-  const auto oldest = all_.find(tag);
+/// Whether something lies in the socket that we have not come to read.
+bool TcpNewcomers::has_input(const Newcomer& newcomer) noexcept {
+  int bytes = 0;
+  return ::ioctl(newcomer.stream->fd(), FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
+const TcpNewcomers::Silence& TcpNewcomers::allowed_silence(
+    const Newcomer& newcomer) const noexcept {
+  if (newcomer.pieces > 0) return kSpeaks;
+  return options_.tls ? kSaidNothingInTls : kSaidNothing;
+}
+
+Status TcpNewcomers::displace_one_of(const std::set<std::uint64_t>& same, Instant now) {
+  const auto rank = [this](std::uint64_t tag) {
+    const Newcomer& one = all_.at(tag);
+    return std::pair(one.pieces > 0, one.silent_since);
+  };
+  const auto last = all_.find(*std::ranges::min_element(same, {}, rank));
+  const Duration silence = now - last->second.silent_since;
   const Status full = error(Code::exhausted, cat(all_.size(),
                                                  " connections wait that have proven "
                                                  "nothing; more are not taken"));
-  if (now - oldest->second.since < (options_.tls ? kMinTlsAge : kMinAge)) return full;
-  drop(oldest, full);
+  if (silence < allowed_silence(last->second).at_least || has_input(last->second)) return full;
+  drop(last, full);
   return {};
 }
 
@@ -97,7 +121,7 @@ std::unique_ptr<sys::ByteStream> TcpNewcomers::remove(All::iterator newcomer) {
   same->second.erase(newcomer->first);
   if (same->second.empty()) by_source_.erase(same);
   all_.erase(newcomer);
-  set_alarm();
+  if (all_.empty()) loop_.wake(*this, Instant::never());
   return stream;
 }
 
@@ -113,23 +137,33 @@ std::unique_ptr<sys::ByteStream> TcpNewcomers::take(std::uint64_t from) {
   return remove(found);
 }
 
-void TcpNewcomers::set_alarm() {
-  loop_.wake(*this, all_.empty() ? Instant::never() : all_.begin()->second.since + kMaxAge);
-}
-
+// The alarm may come early, for one that has spoken since: it is set anew.
 void TcpNewcomers::on_wake(Instant now) {
-  while (!all_.empty() && all_.begin()->second.since + kMaxAge <= now) {
-    drop(all_.begin(), error(Code::timed_out, "it has proven nothing for two seconds"));
+  Instant next = Instant::never();
+  for (auto one = all_.begin(); one != all_.end();) {
+    const auto newcomer = one++;
+    const Duration silence = now - newcomer->second.silent_since;
+    const Duration left = allowed_silence(newcomer->second).at_most - silence;
+    if (left > Duration::zero()) {
+      next = std::min(next, now + left);
+    } else if (has_input(newcomer->second)) {
+      next = std::min(next, now + kOurTurn);
+    } else {
+      drop(newcomer, error(Code::timed_out, "it has proven nothing, and says no more"));
+    }
   }
-  set_alarm();
+  loop_.wake(*this, next);
 }
 
 // ---- What they say
 
 void TcpNewcomers::hear(std::uint64_t tag) {
   const auto found = all_.find(tag);
+  const bool speaks = has_input(found->second);
   const auto whole = found->second.first.read(*found->second.stream);
   if (!whole.ok()) return drop(found, whole.status());
+  // What we have done for it was our time, not its own.
+  if (speaks && found->second.pieces++ < kMostPieces) found->second.silent_since = loop_.now();
   if (!*whole) return;
   const TcpFirstMessage first = std::move(found->second.first);  // the listener may take the rest
   delivering_ = tag;

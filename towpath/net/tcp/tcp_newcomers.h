@@ -1,10 +1,14 @@
 // TcpNewcomers: connections that others opened and that have proven nothing so far.
 //
-// They are bounded in number, by source and altogether; in age; and in bytes: each may say one
+// They are bounded in number, by source and altogether; in time; and in bytes: each may say one
 // short message, which the listener answers (MessageWorker::answer()) or not, and then it is hung
-// up on. Where a source has too many, its oldest goes for its newest, and no other source's; and
-// not before kMinAge, in which an honest one has sent what it has to send. So nobody puts out a
-// newcomer of another host, and hardly one of its own. Thread: one at a time.
+// up on. Where a source has too many, one of its own goes for its newest, and no other source's:
+// one that has said nothing, and of those the longest silent; and not before an honest one has sent
+// what it has to send. So nobody puts out a newcomer of another host, and hardly one of its own.
+//
+// Silence is counted from our last answer, and nobody is hung up on whose words have arrived: the
+// time that a handshake of TLS takes on this side is nobody else's fault.
+// Thread: one at a time.
 #pragma once
 
 #include <array>
@@ -25,11 +29,18 @@ class TcpNewcomers final : private TcpSocketOwner, private TcpSleeper {
  public:
   static constexpr std::size_t kMost = 512;  ///< or a quarter of the descriptors that there may be
   static constexpr std::size_t kMostPerSource = 64;
-  static constexpr Duration kMinAge = std::chrono::milliseconds(100);
-  /// The same of one that has a TLS handshake to make: many that come at once must not put each
-  /// other out before any of them is through.
-  static constexpr Duration kMinTlsAge = std::chrono::seconds(1);
-  static constexpr Duration kMaxAge = std::chrono::seconds(2);
+  /// How long one may be silent before it goes for another of its source, and how long at most.
+  struct Silence {
+    Duration at_least, at_most;
+  };
+  static constexpr Silence kSaidNothing{std::chrono::milliseconds(100), std::chrono::seconds(5)};
+  /// Many that come at once to speak TLS must not put each other out before any of them is through.
+  static constexpr Silence kSaidNothingInTls{std::chrono::seconds(2), std::chrono::seconds(5)};
+  /// In the midst of a handshake or a message: hosts may be busy.
+  static constexpr Silence kSpeaks{std::chrono::seconds(5), std::chrono::seconds(10)};
+  /// How often one that speaks is waited for again: a handshake takes two flights, and each may
+  /// come in pieces. So nobody stays longer than 45 s.
+  static constexpr unsigned kMostPieces = 4;
 
   struct Options {
     std::size_t first_bytes = 0;                 ///< of a message before anything is proven
@@ -54,7 +65,8 @@ class TcpNewcomers final : private TcpSocketOwner, private TcpSleeper {
     std::unique_ptr<sys::ByteStream> stream;
     Source source;
     std::string where;
-    Instant since;
+    Instant silent_since;
+    unsigned pieces = 0;  ///< that have come of what it says
     TcpFirstMessage first;
   };
   using All = std::map<std::uint64_t, Newcomer>;
@@ -63,16 +75,17 @@ class TcpNewcomers final : private TcpSocketOwner, private TcpSleeper {
   void on_wake(Instant now) override;
   void hear(std::uint64_t tag);
   Status make_room(const Source& source, Instant now);
-  Status displace(std::uint64_t tag, Instant now);
+  const Silence& allowed_silence(const Newcomer& newcomer) const noexcept;
+  static bool has_input(const Newcomer& newcomer) noexcept;
+  Status displace_one_of(const std::set<std::uint64_t>& same, Instant now);
   void drop(All::iterator newcomer, const Status& why);
   std::unique_ptr<sys::ByteStream> remove(All::iterator newcomer);
-  void set_alarm();
 
   TcpLoop& loop_;
   MessageListener& listener_;
   const Options options_;
   const std::size_t most_;
-  All all_;  ///< by tag, the oldest first
+  All all_;  ///< by tag
   std::map<Source, std::set<std::uint64_t>> by_source_;
   std::uint64_t delivering_ = 0;
 };
