@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
+#include <towpath/blockcopy/box_copy.h>
 #include <towpath/core/text.h>
-#include <towpath/kv/box_copy.h>
 #include <towpath/kv/digest.h>
 #include <towpath/layout/box_plan.h>
 #include <towpath/sys/clock.h>
@@ -100,7 +100,7 @@ struct Sides {
   std::uint64_t bytes() const { return must(source.layout->config().payload_bytes()); }
   void copy() {
     const layout::BoxPlan plan = must(plan_boxes(*source.layout, *target.layout, blocks));
-    must(kv::copy_boxes(plan, {source.regions, target.regions}));
+    must(blockcopy::copy_boxes(plan, {source.regions, target.regions}));
   }
   void copy_plainly() { std::memcpy(target.memory.data(), source.memory.data(), bytes()); }
 };

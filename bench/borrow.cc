@@ -26,7 +26,8 @@ struct Side {
   Side(const std::string& name, std::uint64_t block_bytes, std::uint64_t blocks)
       : node(must(standard::Node::open({.name = name, .backends = {"loopback"}}))) {
     must(node->agent().add_backend("tcp"));
-    manager = must(kv::TransferManager::create({.agent = &node->agent(), .clock = &node->clock()}));
+    manager = must(
+        blockcopy::TransferManager::create({.agent = &node->agent(), .clock = &node->clock()}));
     const layout::LayoutConfig config{.num_blocks = blocks,
                                       .num_layers = 8,
                                       .outer_dim = 2,
@@ -46,7 +47,7 @@ struct Side {
   }
 
   std::unique_ptr<standard::Node> node;
-  std::unique_ptr<kv::TransferManager> manager;
+  std::unique_ptr<blockcopy::TransferManager> manager;
   std::unique_ptr<kv::TieredKeeper> keeper;
 };
 

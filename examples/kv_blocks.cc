@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include <towpath/kv/transfer_manager.h>
+#include <towpath/blockcopy/transfer_manager.h>
 #include <towpath/layout/builder.h>
 #include <towpath/layout/plan.h>
 #include <towpath/standard/standard.h>
@@ -13,8 +13,8 @@
 using namespace towpath;
 using layout::PhysicalLayoutBuilder;
 
-Status finish(Result<kv::TransferJob> made, const char* what) {
-  TOWPATH_TRY(kv::TransferJob job, std::move(made));
+Status finish(Result<blockcopy::TransferJob> made, const char* what) {
+  TOWPATH_TRY(blockcopy::TransferJob job, std::move(made));
   if (job.wait() != Outcome::done) return job.status();
   std::printf("%s: %s; %s in %llu chunks\n", what, to_string(job.route()).c_str(),
               format_bytes(job.bytes_in_place()).c_str(),
@@ -27,7 +27,7 @@ Status save_and_restore() {
   sys::SystemFileSystem files;
   TOWPATH_TRY(auto node, standard::Node::open({.name = "engine", .backends = {"posix"}}));
   TOWPATH_TRY(auto manager,
-              kv::TransferManager::create({.agent = &node->agent(), .clock = &clock}));
+              blockcopy::TransferManager::create({.agent = &node->agent(), .clock = &clock}));
 
   // 64 blocks of 16 tokens, 4 layers, 8 heads of 64. The engine has a region per layer; the file
   // has blocks whose heads are outermost, so that any share of the heads lies together.

@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include <towpath/agent/metadata.h>
+#include <towpath/blockcopy/layout_package.h>
 #include <towpath/core/bytes.h>
-#include <towpath/kv/layout_package.h>
 #include <towpath/standard/bincode.h>
 #include <towpath/standard/kvbm_layout.h>
 #include <towpath/standard/kvbm_package.h>
@@ -37,7 +37,7 @@ void read_json(std::string_view json) {
 void read_packed(ConstByteSpan packed) {
   const auto package = package_from_kvbm(packed, layout::BlockFormat::nhd);
   if (!package.ok()) return;
-  require(kv::open_package(*package).ok());
+  require(blockcopy::open_package(*package).ok());
   const auto again = package_to_kvbm(*package, kWorker);
   require(again.ok());
   require(package_from_kvbm(*again).value() == *package);

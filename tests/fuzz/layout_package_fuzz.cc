@@ -8,7 +8,7 @@
 #include <set>
 
 #include <towpath/agent/metadata.h>
-#include <towpath/kv/layout_package.h>
+#include <towpath/blockcopy/layout_package.h>
 #include <towpath/wire/envelope.h>
 
 namespace {
@@ -20,7 +20,7 @@ void require(bool holds) {
 }
 
 void read(ConstByteSpan bytes) {
-  const auto open = kv::open_package(bytes);
+  const auto open = blockcopy::open_package(bytes);
   if (!open.ok()) return;
   std::set<std::uint64_t> ids;
   for (const auto& entry : open->layouts) {
@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   read(sealed(wire::MessageType::layout_package, bytes));
   const Bytes layout = sealed(wire::MessageType::layout, bytes);
   const auto package =
-      kv::encode({some_metadata(), {{1, "g2", 0, 0, layout}, {2, "", 5, 4, layout}}});
+      blockcopy::encode({some_metadata(), {{1, "g2", 0, 0, layout}, {2, "", 5, 4, layout}}});
   if (package.ok()) read(*package);
   return 0;
 }

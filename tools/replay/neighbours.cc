@@ -19,9 +19,10 @@ constexpr Duration kPace = std::chrono::milliseconds(20);
 Result<std::unique_ptr<Neighbours>> Neighbours::open(const Options& options, const Parts& parts,
                                                      const layout::LayoutConfig& config) {
   std::unique_ptr<Neighbours> made(new Neighbours(options));
-  TOWPATH_TRY(made->manager_, kv::TransferManager::create({.agent = &parts.agent,
-                                                           .clock = &parts.clock,
-                                                           .default_timeout = options.timeout}));
+  TOWPATH_TRY(
+      made->manager_,
+      blockcopy::TransferManager::create(
+          {.agent = &parts.agent, .clock = &parts.clock, .default_timeout = options.timeout}));
   made->reported_ = {.agent = &parts.agent,
                      .manager = made->manager_.get(),
                      .block_directory = &parts.block_directory,

@@ -9,8 +9,8 @@
 #include <string>
 
 #include <towpath/agent/agent.h>
+#include <towpath/blockcopy/transfer_manager.h>
 #include <towpath/kv/peers/peer_leases.h>
-#include <towpath/kv/transfer_manager.h>
 
 #include "tools/replay/options.h"
 
@@ -46,7 +46,7 @@ class Neighbours {
   explicit Neighbours(const Options& options) : options_(options) {}
 
   const Options& options_;
-  std::unique_ptr<kv::TransferManager> manager_;
+  std::unique_ptr<blockcopy::TransferManager> manager_;
   kv::PeerTierOptions reported_;
   std::unique_ptr<kv::PeerTier> untaken_;
   kv::PeerTier* tier_ = nullptr;

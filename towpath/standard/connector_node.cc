@@ -74,9 +74,9 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
   inner.telemetry = telemetry.decide(false);
   TOWPATH_TRY(node->node_, Node::open(inner));
   warn_of(options.remarks, node->node_->clock());
-  TOWPATH_TRY(node->manager_, kv::TransferManager::create({.agent = &node->node_->agent(),
-                                                           .clock = &node->node_->clock()}));
-  TOWPATH_TRY(const kv::LayoutHandle cache, node->register_caches(options));
+  TOWPATH_TRY(node->manager_, blockcopy::TransferManager::create({.agent = &node->node_->agent(),
+                                                                  .clock = &node->node_->clock()}));
+  TOWPATH_TRY(const blockcopy::LayoutHandle cache, node->register_caches(options));
   TOWPATH_TRY(auto own, node->make_keeper(options));
   node->keeper_ = own.get();
   TOWPATH_TRY(node->worker_, kv::ConnectorWorker::make({.manager = node->manager_.get(),
@@ -88,7 +88,8 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
   return node;
 }
 
-Result<kv::LayoutHandle> ConnectorNode::register_caches(const ConnectorNodeOptions& options) {
+Result<blockcopy::LayoutHandle> ConnectorNode::register_caches(
+    const ConnectorNodeOptions& options) {
   memory::Registrar& registrar = manager_->registrar();
   std::vector<memory::SharedRegion> regions;
   for (const memory::SharedRegion& region : options.caches) {

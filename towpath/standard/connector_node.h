@@ -99,7 +99,7 @@ class ConnectorNode {
 
  private:
   ConnectorNode() = default;
-  Result<kv::LayoutHandle> register_caches(const ConnectorNodeOptions& options);
+  Result<blockcopy::LayoutHandle> register_caches(const ConnectorNodeOptions& options);
   Result<layout::PhysicalLayout> kept_memory(const ConnectorNodeOptions& options);
   using Tiers = std::vector<std::unique_ptr<kv::BlockTier>>;
   Result<Tiers> tiers_below(const ConnectorNodeOptions& options,
@@ -113,7 +113,7 @@ class ConnectorNode {
   sys::SystemFileSystem files_;
   std::string folder_;
   std::unique_ptr<Node> node_;
-  std::unique_ptr<kv::TransferManager> manager_;
+  std::unique_ptr<blockcopy::TransferManager> manager_;
   kv::TieredKeeper* keeper_ TOWPATH_PT_GUARDED_BY(mutex_) = nullptr;  // the worker's
   std::unique_ptr<kv::ConnectorWorker> worker_ TOWPATH_PT_GUARDED_BY(mutex_);
   std::optional<run::Worker> server_;  // dies first: it drives the keeper

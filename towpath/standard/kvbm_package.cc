@@ -4,8 +4,8 @@
 #include <vector>
 
 #include <towpath/agent/metadata.h>
+#include <towpath/blockcopy/layout_package.h>
 #include <towpath/core/text.h>
-#include <towpath/kv/layout_package.h>
 #include <towpath/layout/layout_codec.h>
 #include <towpath/standard/bincode.h>
 #include <towpath/standard/kvbm_package.h>
@@ -145,9 +145,9 @@ Result<std::uint64_t> read_layout_id(BincodeReader& in, std::uint64_t worker_id)
                "use a newer Towpath, or export version 1");
 }
 
-Result<kv::PackedLayout> read_layout(BincodeReader& in, const Worker& worker,
-                                     std::optional<layout::BlockFormat> unknown_order) {
-  kv::PackedLayout packed;
+Result<blockcopy::PackedLayout> read_layout(BincodeReader& in, const Worker& worker,
+                                            std::optional<layout::BlockFormat> unknown_order) {
+  blockcopy::PackedLayout packed;
   TOWPATH_TRY(packed.id, read_layout_id(in, worker.id));
   TOWPATH_TRY(const std::uint64_t tier, in.number("logical_type", kTiers.size() - 1));
   packed.tier = kTiers.at(tier);
@@ -169,7 +169,7 @@ Status check_end(const BincodeReader& in) {
 
 // ---- ours to theirs ----
 
-Status write_layout(BincodeWriter& out, const kv::OpenPackage::Entry& entry,
+Status write_layout(BincodeWriter& out, const blockcopy::OpenPackage::Entry& entry,
                     std::uint64_t worker_id) {
   if (entry.id >> kLayoutIdBits != 0)
     return no_kvbm_word_for(cat("the layout id ", entry.id), "use ids of at most 16 bits");
@@ -198,26 +198,29 @@ Result<Bytes> package_from_kvbm(ConstByteSpan packed,
   TOWPATH_TRY(const std::string name, in.text("nixl_agent_name", kMaxAgentName));
   TOWPATH_TRY(const ConstByteSpan metadata, in.bytes("nixl_metadata", agent::kMaxMetadataBytes));
   TOWPATH_TRY(worker.agent, agent_of(metadata, name));
-  kv::LayoutPackage package{.metadata = Bytes(metadata.begin(), metadata.end()), .layouts = {}};
-  TOWPATH_TRY(const std::uint64_t count, in.number("count of layouts", kv::kMaxPackedLayouts));
+  blockcopy::LayoutPackage package{.metadata = Bytes(metadata.begin(), metadata.end()),
+                                   .layouts = {}};
+  TOWPATH_TRY(const std::uint64_t count,
+              in.number("count of layouts", blockcopy::kMaxPackedLayouts));
   for (std::uint64_t i = 0; i < count; ++i) {
     TOWPATH_TRY(package.layouts.emplace_back(), read_layout(in, worker, unknown_order));
   }
   TOWPATH_TRY(check_end(in));
-  TOWPATH_TRY(Bytes ours, kv::encode(package));
-  TOWPATH_TRY(kv::open_package(ours));  // it proves the metadata, and that the layouts go together
+  TOWPATH_TRY(Bytes ours, blockcopy::encode(package));
+  TOWPATH_TRY(
+      blockcopy::open_package(ours));  // it proves the metadata, and that the layouts go together
   return ours;
 }
 
 Result<Bytes> package_to_kvbm(ConstByteSpan package, std::uint64_t worker_id) {
-  TOWPATH_TRY(const kv::OpenPackage open, kv::open_package(package));
+  TOWPATH_TRY(const blockcopy::OpenPackage open, blockcopy::open_package(package));
   TOWPATH_TRY(check_kvbm_name(open.agent.name));
   BincodeWriter out;
   out.number(worker_id);
   out.text(open.agent.name);
   out.bytes(open.metadata);
   out.number(open.layouts.size());
-  for (const kv::OpenPackage::Entry& entry : open.layouts)
+  for (const blockcopy::OpenPackage::Entry& entry : open.layouts)
     TOWPATH_TRY(write_layout(out, entry, worker_id));
   return std::move(out).finish();
 }

@@ -30,8 +30,8 @@ Result<Bytes> package_from_kvbm(ConstByteSpan packed,
                                 std::optional<layout::BlockFormat> unknown_order = std::nullopt);
 
 /// `package`: as TransferManager::export_package() gives it. `worker_id`: who KVBM shall take the
-/// agent for. Errors: as kv::open_package() and kvbm_words_of(); unsupported (a tier but "g1" to
-/// "g4", an id above 65,535, a share of layers or heads that does not begin at 0).
+/// agent for. Errors: as blockcopy::open_package() and kvbm_words_of(); unsupported (a tier but
+/// "g1" to "g4", an id above 65,535, a share of layers or heads that does not begin at 0).
 Result<Bytes> package_to_kvbm(ConstByteSpan package, std::uint64_t worker_id);
 
 }  // namespace towpath::standard

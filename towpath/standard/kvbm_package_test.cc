@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <towpath/agent/metadata.h>
+#include <towpath/blockcopy/layout_package.h>
+#include <towpath/blockcopy/testing/transfer_node.h>
 #include <towpath/core/text.h>
-#include <towpath/kv/layout_package.h>
-#include <towpath/kv/testing/transfer_node.h>
 #include <towpath/layout/layout_codec.h>
 #include <towpath/standard/bincode.h>
 #include <towpath/standard/kvbm_package.h>
@@ -16,7 +16,7 @@
 namespace towpath::standard {
 namespace {
 
-using kv::testing::TransferNode;
+using blockcopy::testing::TransferNode;
 using layout::LayoutDescriptor;
 using ::testing::HasSubstr;
 
@@ -47,10 +47,10 @@ LayoutDescriptor heads_on_gpu() {
   return descriptor;
 }
 
-Bytes package_of(std::vector<kv::PackedLayout> layouts) {
-  for (kv::PackedLayout& each : layouts)
+Bytes package_of(std::vector<blockcopy::PackedLayout> layouts) {
+  for (blockcopy::PackedLayout& each : layouts)
     if (each.layout.empty()) each.layout = *layout::encode(heads_on_gpu());
-  return *kv::encode(kv::LayoutPackage{metadata_of(kSender), std::move(layouts)});
+  return *blockcopy::encode(blockcopy::LayoutPackage{metadata_of(kSender), std::move(layouts)});
 }
 
 // ---- as KVBM writes it, spelled here by hand ----
@@ -123,7 +123,7 @@ TEST(KvbmPackageTest, is_written_as_kvbm_writes_it) {
 TEST(KvbmPackageTest, reads_what_kvbm_writes) {
   const auto ours = package_from_kvbm(packed());
   ASSERT_TRUE(ours.ok()) << ours.status().to_string();
-  const auto open = kv::open_package(*ours);
+  const auto open = blockcopy::open_package(*ours);
   ASSERT_TRUE(open.ok()) << open.status().to_string();
   EXPECT_EQ(open->agent, kSender);
   EXPECT_EQ(open->metadata, metadata_of(kSender));
@@ -271,7 +271,7 @@ TEST(KvbmPackageTest, blocks_of_a_cache_that_came_as_kvbms_metadata_are_copied) 
   TransferNode far("far");
   ASSERT_TRUE(far.agent->load_metadata(*near.agent->metadata()).ok());
   constexpr std::uint32_t kSalt = 900;
-  const kv::LayoutHandle filled = far.add_filled(kSalt);
+  const blockcopy::LayoutHandle filled = far.add_filled(kSalt);
   (void)far.add(far.manager->local_layout(filled).value(), {.tier = "g2"});
   ASSERT_TRUE(far.manager->unregister_layout(filled).ok());  // it has no tier
   const auto theirs = package_to_kvbm(*far.manager->export_package(), kWorker);
@@ -279,7 +279,7 @@ TEST(KvbmPackageTest, blocks_of_a_cache_that_came_as_kvbms_metadata_are_copied) 
   const auto handles = near.manager->import_package(package_from_kvbm(*theirs).value());
   ASSERT_TRUE(handles.ok()) << handles.status().to_string();
   EXPECT_EQ(near.manager->info(handles->front())->options.tier, "g2");
-  const kv::LayoutHandle here = near.add({"here"});
+  const blockcopy::LayoutHandle here = near.add({"here"});
   auto job =
       near.manager->copy({.source = handles->front(), .target = here, .blocks = {{1, 4, 2}}});
   ASSERT_TRUE(job.ok()) << job.status().to_string();

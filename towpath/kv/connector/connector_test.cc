@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <towpath/blockcopy/testing/transfer_node.h>
 #include <towpath/kv/connector/scheduler.h>
 #include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/connector/worker.h>
-#include <towpath/kv/testing/transfer_node.h>
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/run/eventually.h>
 #include <towpath/run/mutex.h>
@@ -17,22 +17,22 @@
 namespace towpath::kv {
 namespace {
 
+using blockcopy::testing::CacheKind;
+using blockcopy::testing::for_each_element;
+using blockcopy::testing::kBlocks;
+using blockcopy::testing::kLayers;
+using blockcopy::testing::number_of;
 using sys::FileEffect;
 using sys::FileOp;
-using testing::CacheKind;
 using ::testing::ElementsAre;
-using testing::for_each_element;
 using ::testing::IsEmpty;
-using testing::kBlocks;
-using testing::kLayers;
-using testing::number_of;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 constexpr std::uint64_t kTokens = 4;  // per block
-constexpr CacheKind kEngineCache = {"engine", MemoryKind::system,
-                                    layout::LayoutKind::layer_separate_block_second,
-                                    layout::BlockFormat::hnd};
+constexpr blockcopy::testing::CacheKind kEngineCache = {
+    "engine", MemoryKind::system, layout::LayoutKind::layer_separate_block_second,
+    layout::BlockFormat::hnd};
 
 std::vector<TokenId> tokens_of(std::size_t count, TokenId first = 100) {
   std::vector<TokenId> tokens(count);
@@ -63,7 +63,8 @@ struct WatchedDevice final : sys::FileDevice {
 /// its own, the keeper has a thread.
 struct Engine {
   explicit Engine(sys::MemoryFileSystem* disk, ConnectorSchedulerOptions options = {},
-                  const CacheKind& kind = kEngineCache, const TieredCacheOptions& tiers = {},
+                  const blockcopy::testing::CacheKind& kind = kEngineCache,
+                  const TieredCacheOptions& tiers = {},
                   std::unique_ptr<sys::FileDevice> device = {})
       : cache(node.build(kind)), handle(node.add(cache)) {
     options.tokens_per_block = kTokens;
@@ -154,9 +155,9 @@ struct Engine {
     return (block_directory->tiers_of(first_hash(seed)) & 2U) != 0;
   }
 
-  testing::TransferNode node{"engine"};
+  blockcopy::testing::TransferNode node{"engine"};
   layout::PhysicalLayout cache;
-  LayoutHandle handle;
+  blockcopy::LayoutHandle handle;
   std::optional<ConnectorScheduler> scheduler;
   TieredKeeper* keeper = nullptr;             // the worker's
   BlockDirectory* block_directory = nullptr;  // the keeper's
@@ -219,8 +220,8 @@ TEST(ConnectorTest, what_is_saved_with_too_little_priority_stays_in_memory) {
 
 TEST(ConnectorTest, the_engines_cache_may_lie_in_a_device) {
   Engine engine(nullptr, {}, {"device", MemoryKind::device});
-  testing::TransferNode& node = engine.node;
-  const LayoutHandle filled = node.add_filled(3);
+  blockcopy::testing::TransferNode& node = engine.node;
+  const blockcopy::LayoutHandle filled = node.add_filled(3);
   node.copy(filled, engine.handle, {{0, 0, 2}});
   const auto tokens = tokens_of(9);
   ASSERT_TRUE(engine.scheduler->match({.request = "a", .tokens = tokens}).ok());

@@ -5,18 +5,18 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <towpath/blockcopy/testing/transfer_node.h>
 #include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/connector/worker.h>
-#include <towpath/kv/testing/transfer_node.h>
 #include <towpath/kv/tiers/memory_tier_fixture.h>
 #include <towpath/run/eventually.h>
 
 namespace towpath::kv {
 namespace {
 
+using blockcopy::testing::kBlocks;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::kBlocks;
 using ::testing::UnorderedElementsAre;
 
 /// Blocks 1 to 6 are in a tier that gives them when a test says so, 7 to 12 in memory, too, which
@@ -38,7 +38,7 @@ struct LoadsTest : ::testing::Test {
   }
   void keep(BlockHash hash) {
     auto slot = keeper->room(1).value();
-    for (std::uint64_t layer = 0; layer < testing::kLayers; ++layer)
+    for (std::uint64_t layer = 0; layer < blockcopy::testing::kLayers; ++layer)
       std::ranges::fill(keeper->memory().bytes({slot.front().slot(), layer}).value(),
                         static_cast<std::byte>(hash));
     ASSERT_TRUE(keeper->keep(std::move(slot.front()), hash, kUsualPriority).ok());
@@ -46,7 +46,7 @@ struct LoadsTest : ::testing::Test {
   }
   bool has(std::uint64_t block, BlockHash hash) {
     const ConstByteSpan bytes =
-        cache.bytes({.block = block, .layer = testing::kLayers - 1}).value();
+        cache.bytes({.block = block, .layer = blockcopy::testing::kLayers - 1}).value();
     return std::ranges::all_of(
         bytes, [&](std::byte byte) { return byte == static_cast<std::byte>(hash); });
   }
@@ -68,7 +68,7 @@ struct LoadsTest : ::testing::Test {
     while (!tier->under_way.empty()) tier->let_go(0);
   }
 
-  testing::TransferNode node{"engine"};
+  blockcopy::testing::TransferNode node{"engine"};
   ManualClock engine_clock;
   layout::PhysicalLayout cache;
   TieredKeeper* keeper = nullptr;       // the worker's
@@ -97,7 +97,7 @@ TEST_F(LoadsTest, a_step_waits_for_its_own_while_those_in_the_background_go_on) 
     if ((is_there || ++looks == 100'000) && !tier->under_way.empty()) tier->let_go(0);
   };
   start({{"step", false, {{1, 0}}}, {"background", true, {{11, 2}}}});
-  for (std::uint64_t layer = 0; layer < testing::kLayers; ++layer)
+  for (std::uint64_t layer = 0; layer < blockcopy::testing::kLayers; ++layer)
     EXPECT_TRUE(worker->wait_for_layer_load(layer).ok());
   EXPECT_TRUE(is_there) << "before the step's block came";
   EXPECT_TRUE(has(0, 1));
@@ -116,7 +116,7 @@ TEST_F(LoadsTest, a_step_begins_without_waiting_and_its_first_layer_waits_for_al
   EXPECT_GE(worker->figures().engine_time.wait_for_layer, std::chrono::milliseconds(5));
   EXPECT_EQ(worker->figures().engine_time.start_step, Duration(0));
   EXPECT_EQ(worker->figures().engine_time.steps, 1U);
-  for (std::uint64_t layer = 0; layer < testing::kLayers; ++layer)
+  for (std::uint64_t layer = 0; layer < blockcopy::testing::kLayers; ++layer)
     EXPECT_TRUE(worker->wait_for_layer_load(layer).ok());
   EXPECT_TRUE(has(0, 1) && has(1, 2) && has(2, 12));
 }

@@ -21,7 +21,7 @@ namespace towpath::kv {
 
 struct KeeperPeers {
   agent::Agent* agent = nullptr;  ///< with `manager`, outlives the keeper
-  TransferManager* manager = nullptr;
+  blockcopy::TransferManager* manager = nullptr;
   std::string name_space;         ///< blocks are leased only within it
   std::uint64_t first_layer = 0;  ///< of the model, that the keeper's memory has
   std::uint64_t first_head = 0;

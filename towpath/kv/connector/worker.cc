@@ -11,8 +11,8 @@ constexpr Duration kNap = std::chrono::milliseconds(1);
 constexpr std::size_t kStepAtOnce = 1024;  // blocks that a load of the step asks for
 constexpr std::uint8_t kStepPriority = 60, kBackgroundPriority = 50;
 
-bool have_all_ended(const std::vector<TransferJob>& jobs) {
-  return std::ranges::all_of(jobs, [](const TransferJob& job) { return job.ended(); });
+bool have_all_ended(const std::vector<blockcopy::TransferJob>& jobs) {
+  return std::ranges::all_of(jobs, [](const blockcopy::TransferJob& job) { return job.ended(); });
 }
 
 /// Those for which `is_so` holds, each once.
@@ -31,7 +31,8 @@ Status no_layer(std::uint64_t layer, std::uint64_t layers) {
 }  // namespace
 
 Result<std::unique_ptr<ConnectorWorker>> ConnectorWorker::make(
-    ConnectorWorkerOptions options, LayoutHandle cache, std::unique_ptr<BlockKeeper> keeper) {
+    ConnectorWorkerOptions options, blockcopy::LayoutHandle cache,
+    std::unique_ptr<BlockKeeper> keeper) {
   if (options.manager == nullptr || keeper == nullptr || options.blocks_at_once == 0)
     return error(Code::invalid_argument, "a connector's worker needs a manager and a keeper",
                  "fill in ConnectorWorkerOptions");
@@ -47,15 +48,15 @@ Result<std::unique_ptr<ConnectorWorker>> ConnectorWorker::make(
                  "make both from one configuration");
   auto worker = std::unique_ptr<ConnectorWorker>(
       new ConnectorWorker(options, cache, theirs, std::move(keeper)));
-  TOWPATH_TRY(const LayoutInfo info, options.manager->info(cache));
+  TOWPATH_TRY(const blockcopy::LayoutInfo info, options.manager->info(cache));
   worker->first_layer_ = info.options.first_layer;
-  LayoutOptions same = info.options;
+  blockcopy::LayoutOptions same = info.options;
   same.tier = "kept";
   TOWPATH_TRY(worker->memory_, options.manager->register_layout(worker->keeper_->memory(), same));
   return worker;
 }
 
-ConnectorWorker::ConnectorWorker(ConnectorWorkerOptions options, LayoutHandle cache,
+ConnectorWorker::ConnectorWorker(ConnectorWorkerOptions options, blockcopy::LayoutHandle cache,
                                  layout::LayoutConfig config, std::unique_ptr<BlockKeeper> keeper)
     : options_(options), cache_(cache), config_(config), keeper_(std::move(keeper)) {
   report_.worker = options_.rank;
@@ -92,7 +93,7 @@ class ConnectorWorker::Timed {
   const Instant since_;
 };
 
-void ConnectorWorker::wait_until_ended(TransferJob& job) {
+void ConnectorWorker::wait_until_ended(blockcopy::TransferJob& job) {
   while (!job.ended()) (void)job.wait();
 }
 
@@ -365,10 +366,10 @@ void ConnectorWorker::copy_to_engine(Load& load, const std::vector<BlockOrder>& 
   std::vector<layout::BlockPair> pairs;
   for (std::size_t i = 0; i < orders.size(); ++i)
     pairs.push_back({held[i].slot(), orders[i].block});
-  Result<TransferJob> job = options_.manager->copy({.source = memory_,
-                                                    .target = cache_,
-                                                    .blocks = layout::ranges_of(pairs),
-                                                    .layer_by_layer = true});
+  Result<blockcopy::TransferJob> job = options_.manager->copy({.source = memory_,
+                                                               .target = cache_,
+                                                               .blocks = layout::ranges_of(pairs),
+                                                               .layer_by_layer = true});
   if (!job.ok()) {
     for (const BlockOrder& order : orders) fail(load, order.block, job.status());
     return;

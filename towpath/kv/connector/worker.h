@@ -25,18 +25,18 @@
 #include <utility>
 #include <vector>
 
+#include <towpath/blockcopy/transfer_manager.h>
 #include <towpath/kv/connector/block_keeper.h>
 #include <towpath/kv/connector/orders.h>
 #include <towpath/kv/tiers/pace.h>
-#include <towpath/kv/transfer_manager.h>
 
 namespace towpath::kv {
 
 struct ConnectorWorkerOptions {
-  TransferManager* manager = nullptr;  ///< outlives the worker
-  std::uint32_t rank = 0;              ///< the number in reports
-  std::size_t blocks_at_once = 16;     ///< asked of the keeper by a load in the background
-  const Clock* clock = nullptr;        ///< outlives the worker; null: no time is measured
+  blockcopy::TransferManager* manager = nullptr;  ///< outlives the worker
+  std::uint32_t rank = 0;                         ///< the number in reports
+  std::size_t blocks_at_once = 16;  ///< asked of the keeper by a load in the background
+  const Clock* clock = nullptr;     ///< outlives the worker; null: no time is measured
 };
 
 class ConnectorWorker {
@@ -44,7 +44,7 @@ class ConnectorWorker {
   /// `cache` is the engine's, registered with the manager, with the same layers, outers, tokens and
   /// heads as the keeper's memory. Errors: invalid_argument (it has others; no manager), not_found.
   static Result<std::unique_ptr<ConnectorWorker>> make(ConnectorWorkerOptions options,
-                                                       LayoutHandle cache,
+                                                       blockcopy::LayoutHandle cache,
                                                        std::unique_ptr<BlockKeeper> keeper);
   /// Waits for saves that are under way; loads are cancelled.
   ~ConnectorWorker();
@@ -109,7 +109,7 @@ class ConnectorWorker {
 
  private:
   struct Copying {
-    TransferJob job;
+    blockcopy::TransferJob job;
     std::vector<BlockRef> held;
   };
   /// Blocks of one request: they wait, come to memory, and are copied to the engine.
@@ -140,16 +140,16 @@ class ConnectorWorker {
     std::set<RequestId> requests;
     std::vector<RequestOrder> orders;  // whose blocks have no slots yet: what is loaded comes first
     std::vector<Saving> blocks;
-    std::vector<TransferJob> copies;
+    std::vector<blockcopy::TransferJob> copies;
     std::vector<bool> layers;  // begun
     Status refused;            // why a layer's copy could not begin
   };
 
-  ConnectorWorker(ConnectorWorkerOptions options, LayoutHandle cache, layout::LayoutConfig config,
-                  std::unique_ptr<BlockKeeper> keeper);
+  ConnectorWorker(ConnectorWorkerOptions options, blockcopy::LayoutHandle cache,
+                  layout::LayoutConfig config, std::unique_ptr<BlockKeeper> keeper);
 
   class Timed;
-  static void wait_until_ended(TransferJob& job);
+  static void wait_until_ended(blockcopy::TransferJob& job);
   bool drive();
   bool advance_loads();
   bool advance(Load& load, const Urgency& urgency);
@@ -179,10 +179,10 @@ class ConnectorWorker {
   std::vector<TierCost> changed_costs();
 
   const ConnectorWorkerOptions options_;
-  const LayoutHandle cache_;
+  const blockcopy::LayoutHandle cache_;
   const layout::LayoutConfig config_;  // of the engine's cache
   std::unique_ptr<BlockKeeper> keeper_;
-  LayoutHandle memory_;  // the keeper's
+  blockcopy::LayoutHandle memory_;  // the keeper's
   std::uint64_t first_layer_ = 0;
   std::deque<Load> step_loads_;
   std::deque<Load> background_loads_;

@@ -21,7 +21,8 @@ void ConnectorWorker::refuse_if_spoiled() {
   if (std::ranges::none_of(step_loads_, &Load::has_failed)) return;
   const Status why = error(Code::corrupt, "it is computed in a step whose loads have failed",
                            "it is saved when the engine has computed it again");
-  for (TransferJob& job : save_->copies) wait_until_ended(job);  // into slots that are let go
+  for (blockcopy::TransferJob& job : save_->copies)
+    wait_until_ended(job);  // into slots that are let go
   save_->copies.clear();
   for (const Saving& saving : std::exchange(save_->blocks, {})) unsaved(saving.order.hash, why);
 }
@@ -50,10 +51,11 @@ void ConnectorWorker::copy_layer(SaveStep& step, std::uint64_t layer) {
   for (const Saving& saving : step.blocks)
     pairs.push_back({saving.order.block, saving.slot.slot()});
   std::ranges::sort(pairs, {}, &layout::BlockPair::target);
-  Result<TransferJob> job = options_.manager->copy({.source = cache_,
-                                                    .target = memory_,
-                                                    .blocks = layout::ranges_of(pairs),
-                                                    .layers = {first_layer_ + layer, 1}});
+  Result<blockcopy::TransferJob> job =
+      options_.manager->copy({.source = cache_,
+                              .target = memory_,
+                              .blocks = layout::ranges_of(pairs),
+                              .layers = {first_layer_ + layer, 1}});
   if (job.ok())
     step.copies.push_back(*std::move(job));
   else
@@ -65,7 +67,7 @@ void ConnectorWorker::end_save(SaveStep& step) {
   ++settled_;
   std::set<SlotId> spoiled;
   Status why = step.refused;
-  for (TransferJob& job : step.copies) {
+  for (blockcopy::TransferJob& job : step.copies) {
     wait_until_ended(job);
     if (!job.status().ok()) why = job.status();
     for (const layout::BlockRange& range : job.not_in_place())

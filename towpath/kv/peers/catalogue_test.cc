@@ -13,10 +13,10 @@
 namespace towpath::kv {
 namespace {
 
+using blockcopy::testing::kBlocks;
 using ::testing::ElementsAre;
 using testing::Holder;
 using ::testing::IsEmpty;
-using testing::kBlocks;
 using ::testing::SizeIs;
 
 using Hashes = std::unordered_set<BlockHash>;

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include <towpath/blockcopy/testing/transfer_node.h>
 #include <towpath/kv/connector/tiered_keeper.h>
-#include <towpath/kv/testing/transfer_node.h>
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/sys/memory_file_system.h>
 
@@ -50,13 +50,13 @@ struct Holder {
 
   void visit(SlotId slot, BlockHash hash,
              const std::function<void(std::uint32_t, std::byte*)>& see) {
-    for_each_element(keeper->memory(), slot, options.first_head,
-                     [&](const auto& at, std::byte* place) {
-                       std::uint64_t named[6];
-                       std::ranges::copy(at, named);
-                       named[0] = 0;
-                       see(number_of(static_cast<std::uint32_t>(hash), named), place);
-                     });
+    blockcopy::testing::for_each_element(
+        keeper->memory(), slot, options.first_head, [&](const auto& at, std::byte* place) {
+          std::uint64_t named[6];
+          std::ranges::copy(at, named);
+          named[0] = 0;
+          see(blockcopy::testing::number_of(static_cast<std::uint32_t>(hash), named), place);
+        });
   }
   void put(BlockHash hash) {
     auto slot = keeper->room(1).value();
@@ -80,12 +80,12 @@ struct Holder {
   Status learn(ConstByteSpan catalogue) { return keeper->peers()->learn(catalogue); }
   PeerFigures granting() const { return keeper->granting(); }
   void spoil_memory() {
-    for (std::uint64_t slot = 0; slot < kBlocks; ++slot)
+    for (std::uint64_t slot = 0; slot < blockcopy::testing::kBlocks; ++slot)
       keeper->memory().bytes({.block = slot}).value().front() ^= std::byte{1};
   }
 
   Options options;
-  TransferNode node;
+  blockcopy::testing::TransferNode node;
   std::function<void()> others;  // driven while this one waits
   std::unique_ptr<TieredKeeper> keeper;
 };

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <towpath/blockcopy/layout_package.h>
 #include <towpath/core/text.h>
-#include <towpath/kv/layout_package.h>
 #include <towpath/kv/peers/known_peers.h>
 
 namespace towpath::kv {
@@ -35,8 +35,10 @@ KnownPeers::~KnownPeers() {
 }
 
 /// A peer as it tells itself, if there is a use for its blocks here.
-Result<KnownPeers::Peer> KnownPeers::open(const Catalogue& all, const OpenPackage& package) const {
-  const auto entry = std::ranges::find(package.layouts, all.layout, &OpenPackage::Entry::id);
+Result<KnownPeers::Peer> KnownPeers::open(const Catalogue& all,
+                                          const blockcopy::OpenPackage& package) const {
+  const auto entry =
+      std::ranges::find(package.layouts, all.layout, &blockcopy::OpenPackage::Entry::id);
   Peer peer;
   if (entry != package.layouts.end())
     peer.share = {all.name_space, entry->layout.config(), entry->first_layer, entry->first_head};
@@ -54,7 +56,7 @@ Result<KnownPeers::Peer> KnownPeers::open(const Catalogue& all, const OpenPackag
 
 Status KnownPeers::learn(ConstByteSpan bytes) {
   TOWPATH_TRY(const Catalogue all, decode_catalogue(bytes));
-  TOWPATH_TRY(const OpenPackage package, open_package(all.package));
+  TOWPATH_TRY(const blockcopy::OpenPackage package, blockcopy::open_package(all.package));
   const std::string& name = package.agent.name;
   const Digest digest = digest_of(bytes, 0);
   const auto met = peers_.find(name);

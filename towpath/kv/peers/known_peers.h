@@ -14,13 +14,15 @@
 #include <unordered_set>
 #include <vector>
 
+#include <towpath/blockcopy/transfer_manager.h>
 #include <towpath/kv/blocks/block_directory.h>
 #include <towpath/kv/peers/peer_message.h>
-#include <towpath/kv/transfer_manager.h>
+
+namespace towpath::blockcopy {
+struct OpenPackage;
+}
 
 namespace towpath::kv {
-
-struct OpenPackage;
 
 /// Which share of which model's cache the blocks here are.
 struct CacheShare {
@@ -36,7 +38,7 @@ class KnownPeers {
  public:
   struct Peer {
     Digest catalogue;  ///< of the last one
-    LayoutHandle layout;
+    blockcopy::LayoutHandle layout;
     CacheShare share;
     std::unordered_set<BlockHash> hashes;
     std::optional<std::uint64_t> edition;  ///< of the hashes; nothing: it reports no changes
@@ -47,7 +49,7 @@ class KnownPeers {
   };
 
   /// Manager and presence outlive it.
-  KnownPeers(CacheShare ours, TransferManager& manager, BlockDirectory& block_directory,
+  KnownPeers(CacheShare ours, blockcopy::TransferManager& manager, BlockDirectory& block_directory,
              TierIndex tier)
       : ours_(std::move(ours)), manager_(manager), block_directory_(block_directory), tier_(tier) {}
   ~KnownPeers();
@@ -77,13 +79,13 @@ class KnownPeers {
   std::uint64_t met() const { return met_; }
 
  private:
-  Result<Peer> open(const Catalogue& all, const OpenPackage& package) const;
+  Result<Peer> open(const Catalogue& all, const blockcopy::OpenPackage& package) const;
   void apply(Peer& peer, const CatalogueChanges& changes);
   void report_changes(const Peer& before, const Peer& now);
   void report(BlockHash hash);
 
   const CacheShare ours_;
-  TransferManager& manager_;
+  blockcopy::TransferManager& manager_;
   BlockDirectory& block_directory_;
   const TierIndex tier_;
   std::map<std::string, Peer> peers_;

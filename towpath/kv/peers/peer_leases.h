@@ -72,7 +72,7 @@ class PeerLeases {
   const PeerTierOptions options_;
   PeerTier& tier_;
   BlockLessor lessor_;
-  LayoutHandle granted_from_;
+  blockcopy::LayoutHandle granted_from_;
   CatalogueJournal journal_;
   Status last_failure_;
   std::unique_ptr<CatalogueExchange> exchange_;  // dies first: it calls back

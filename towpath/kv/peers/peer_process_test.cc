@@ -195,12 +195,12 @@ void load_beside_one_that_stands_still(bool background) {
   SCOPED_TRACE(background ? "with a thread" : "by hand");
   sys::MemoryFileSystem disk;
   Trial trial(std::chrono::minutes(10), background, &disk);
-  for (BlockHash hash = 21; hash < 21 + 2 * testing::kBlocks; ++hash) {
+  for (BlockHash hash = 21; hash < 21 + 2 * blockcopy::testing::kBlocks; ++hash) {
     trial.near.put(hash);
     ASSERT_TRUE(trial.near.keeper->sync().ok());  // the second half evicts the first
   }
   trial.owner->signal(SIGSTOP);
-  testing::TransferNode& node = trial.near.node;
+  blockcopy::testing::TransferNode& node = trial.near.node;
   const auto worker = ConnectorWorker::make({.manager = node.manager.get()}, node.add({"engine"}),
                                             std::move(trial.near.keeper))
                           .value();

@@ -49,7 +49,7 @@ PeerTier::PeerTier(PeerTierOptions options)
 PeerTier::~PeerTier() {
   for (auto& [name, link] : links_) {
     if (!link.sessions.empty()) fail(name, link, error(Code::cancelled, "the tier is closed"));
-    for (TransferJob& copy : link.leaving.copies)
+    for (blockcopy::TransferJob& copy : link.leaving.copies)
       while (!copy.ended()) (void)copy.wait();
     for (const auto& want : link.leaving.wants) end(*want, error(Code::cancelled, "closed"));
     drop_staging(link);

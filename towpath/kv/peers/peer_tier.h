@@ -30,7 +30,7 @@ namespace towpath::kv {
 
 struct PeerTierOptions {
   agent::Agent* agent = nullptr;  ///< with `manager` and `presence`, outlives the tier
-  TransferManager* manager = nullptr;
+  blockcopy::TransferManager* manager = nullptr;
   BlockDirectory* block_directory = nullptr;
   TierIndex tier = 0;
   CacheShare share;                             ///< that is kept here
@@ -58,7 +58,7 @@ class PeerTier final : public BlockTier {
 
   // ---- with peers ----
   /// The memory that tasks name slots of, as the manager knows it; nothing: all blocks are staged.
-  void land_in(std::optional<LayoutHandle> memory) { memory_ = memory; }
+  void land_in(std::optional<blockcopy::LayoutHandle> memory) { memory_ = memory; }
   Status learn(ConstByteSpan catalogue) { return known_.learn(catalogue); }
   void hear(const AgentIdentity& from, const CatalogueChanges& changes) {
     known_.hear(from, changes);
@@ -99,18 +99,18 @@ class PeerTier final : public BlockTier {
     bool is_staged = true;
     std::map<std::uint64_t, Part> parts;  // by the slot that it comes to, staged or not
     std::size_t parts_left = 0;           // that were not proven yet
-    std::optional<TransferJob> copy;
+    std::optional<blockcopy::TransferJob> copy;
     std::shared_ptr<std::vector<layout::BlockRange>> arrived;  // since they were last taken
     bool is_over = false;
   };
   static constexpr std::size_t kSessionsAtOnce = 2;  // with a peer: one is pulled, one is asked for
   /// Of sessions that failed: tasks end, and others begin, when no byte can land any more.
   struct Leaving {
-    std::vector<TransferJob> copies;
+    std::vector<blockcopy::TransferJob> copies;
     Wants wants;
     Status why;
 
-    bool is_quiesced() const { return std::ranges::all_of(copies, &TransferJob::ended); }
+    bool is_quiesced() const { return std::ranges::all_of(copies, &blockcopy::TransferJob::ended); }
   };
   /// All that is under way with a peer.
   struct Link {
@@ -119,7 +119,7 @@ class PeerTier final : public BlockTier {
     Leaving leaving;
     CacheShare staged_share;
     std::optional<layout::PhysicalLayout> staging;
-    LayoutHandle staged;
+    blockcopy::LayoutHandle staged;
   };
 
   explicit PeerTier(PeerTierOptions options);
@@ -152,7 +152,7 @@ class PeerTier final : public BlockTier {
   const std::string name_ = "peers";
   const std::uint64_t block_bytes_;
   KnownPeers known_;
-  std::optional<LayoutHandle> memory_;
+  std::optional<blockcopy::LayoutHandle> memory_;
   std::map<std::string, Link> links_;
   std::uint64_t next_session_ = 1;
   Figures figures_;

@@ -12,10 +12,10 @@
 namespace towpath::kv {
 namespace {
 
+using blockcopy::testing::kBlocks;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using testing::Holder;
-using testing::kBlocks;
 
 /// Each learns of the other; `near` drives `far` while it waits.
 void meet(Holder& near, Holder& far) {
@@ -229,10 +229,10 @@ struct Borrower {
   }
 
   Holder& far;
-  testing::TransferNode node{"near"};
+  blockcopy::testing::TransferNode node{"near"};
   BlockDirectory block_directory;
   layout::PhysicalLayout memory;
-  LayoutHandle handle;
+  blockcopy::LayoutHandle handle;
   std::unique_ptr<PeerTier> tier;
 };
 
@@ -404,7 +404,7 @@ TEST(PeerTierTest, a_new_catalogue_takes_away_what_it_does_not_name_and_leaves_t
 }
 
 TEST(PeerTierTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
-  testing::TransferNode node("far");
+  blockcopy::testing::TransferNode node("far");
   ManualClock clock;
   BlockDirectory block_directory;
   auto cache = TieredCache::make({clock, block_directory, node.build({"kept"}), {}}, {}).value();

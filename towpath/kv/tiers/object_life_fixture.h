@@ -6,7 +6,7 @@
 #include <towpath/backends/object/listing.h>
 #include <towpath/backends/object/object_backend.h>
 #include <towpath/backends/object/testing/swift_fixture.h>
-#include <towpath/kv/testing/transfer_node.h>
+#include <towpath/blockcopy/testing/transfer_node.h>
 #include <towpath/kv/tiers/block_bytes.h>
 #include <towpath/kv/tiers/object_tier.h>
 #include <towpath/kv/tiers/tiered_cache.h>
@@ -115,7 +115,7 @@ struct Life {
     return codes;
   }
 
-  TransferNode node;
+  blockcopy::testing::TransferNode node;
   BlockDirectory block_directory;
   std::uint64_t block_bytes = 0;
   std::unique_ptr<TieredCache> cache;

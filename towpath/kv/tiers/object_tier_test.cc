@@ -6,9 +6,9 @@
 namespace towpath::kv {
 namespace {
 
+using blockcopy::testing::TransferNode;
 using testing::Life;
 using testing::ObjectTierTest;
-using testing::TransferNode;
 
 TEST_F(ObjectTierTest, blocks_of_one_life_are_found_and_proven_in_the_next) {
   make_all(1, 6);
@@ -77,7 +77,7 @@ TEST_F(ObjectTierTest, what_makes_no_sense_is_refused) {
   options.depth = 1;
   options.tier = 0;
   EXPECT_EQ(ObjectTier::open(options).code(), Code::invalid_argument);
-  TransferNode without("another");
+  blockcopy::testing::TransferNode without("another");
   options.tier = 1;
   options.agent = without.agent.get();
   EXPECT_EQ(ObjectTier::open(options).code(), Code::unsupported);
