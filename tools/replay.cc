@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include <towpath/core/text.h>
-#include <towpath/kv/trace_generator.h>
-#include <towpath/kv/trace_reader.h>
 #include <towpath/sys/random.h>
 #include <towpath/sys/system_file.h>
 #include <towpath/sys/temporary_directory.h>
@@ -26,6 +24,8 @@
 #include "tools/replay/prefill.h"
 #include "tools/replay/report.h"
 #include "tools/replay/stream_run.h"
+#include "tools/traces/trace_generator.h"
+#include "tools/traces/trace_reader.h"
 
 namespace towpath::tools {
 namespace {
@@ -74,24 +74,25 @@ Examples:
   towpath replay --rendezvous etcd://10.0.0.1:2379/demo --role prefill   here, and there
                                                   the same with --role decode)";
 
-Result<std::unique_ptr<kv::TraceReader>> open_trace(const Options& options) {
+Result<std::unique_ptr<traces::TraceReader>> open_trace(const Options& options) {
   static sys::SystemFileSystem files;  // without state
-  return kv::TraceReader::open(files, options.trace, options.format);
+  return traces::TraceReader::open(files, options.trace, options.format);
 }
 
-Result<std::unique_ptr<kv::RequestSource>> open_source(const Options& options) {
+Result<std::unique_ptr<traces::RequestSource>> open_source(const Options& options) {
   if (options.trace.empty()) {
-    kv::GeneratorOptions generator = options.generator;
+    traces::GeneratorOptions generator = options.generator;
     generator.tokens_per_block = options.tokens_per_block;
-    return std::unique_ptr<kv::RequestSource>(std::make_unique<kv::TraceGenerator>(generator));
+    return std::unique_ptr<traces::RequestSource>(
+        std::make_unique<traces::TraceGenerator>(generator));
   }
   TOWPATH_TRY(auto reader, open_trace(options));
-  return std::unique_ptr<kv::RequestSource>(std::move(reader));
+  return std::unique_ptr<traces::RequestSource>(std::move(reader));
 }
 
 /// The page shows the policies beside what was moved, if something was.
 Status write_page(const Options& options, const replay::ReplayOutcome* outcome,
-                  std::span<const kv::Comparison> comparisons) {
+                  std::span<const traces::Comparison> comparisons) {
   if (options.report.empty()) return {};
   TOWPATH_TRY(Output out, Output::open(options.report));
   TOWPATH_TRY(out.write(replay::page_of(
@@ -171,13 +172,13 @@ Result<Exit> run_decode(Arguments& arguments) {
 Status settle_trace(Arguments& arguments) {
   Options& options = arguments.options;
   if (!arguments.format.empty()) {
-    TOWPATH_TRY(options.format, kv::trace_format_named(arguments.format));
+    TOWPATH_TRY(options.format, traces::trace_format_named(arguments.format));
   }
   if (arguments.tokens_per_block != 0) {
     options.tokens_per_block = arguments.tokens_per_block;
   } else if (!options.trace.empty()) {
     TOWPATH_TRY(const auto reader, open_trace(options));
-    options.tokens_per_block = kv::tokens_per_block(reader->format());
+    options.tokens_per_block = traces::tokens_per_block(reader->format());
   }
   return {};
 }

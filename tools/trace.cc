@@ -1,4 +1,6 @@
 // `towpath trace generate|info`: makes traces of KV-cache use, and says what one holds.
+#include "tools/traces/trace.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -7,15 +9,14 @@
 #include <nlohmann/json.hpp>
 
 #include <towpath/core/text.h>
-#include <towpath/kv/trace.h>
-#include <towpath/kv/trace_generator.h>
-#include <towpath/kv/trace_reader.h>
-#include <towpath/kv/trace_stats.h>
 #include <towpath/sys/file.h>
 
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/table.h"
+#include "tools/traces/trace_generator.h"
+#include "tools/traces/trace_reader.h"
+#include "tools/traces/trace_stats.h"
 #include "tools/units.h"
 
 namespace towpath::tools {
@@ -24,7 +25,7 @@ namespace {
 // Generate ----------------------------------------------------------------------------------------
 
 struct GenerateOptions {
-  kv::GeneratorOptions generator;
+  traces::GeneratorOptions generator;
   std::string output = "-";
 };
 
@@ -37,11 +38,11 @@ Examples:
 
 Result<Exit> generate(const GenerateOptions& options) {
   TOWPATH_TRY(Output out, Output::open(options.output));
-  kv::TraceGenerator generator(options.generator);
+  traces::TraceGenerator generator(options.generator);
   while (true) {
-    TOWPATH_TRY(const std::optional<kv::Request> request, generator.next());
+    TOWPATH_TRY(const std::optional<traces::Request> request, generator.next());
     if (!request) break;
-    TOWPATH_TRY(out.write(kv::format_request(*request) + "\n"));
+    TOWPATH_TRY(out.write(traces::format_request(*request) + "\n"));
   }
   TOWPATH_TRY(out.close());
   return Exit::ok;
@@ -50,7 +51,7 @@ Result<Exit> generate(const GenerateOptions& options) {
 void add_generate(Command& trace) {
   Command command = trace.add("generate", "Make a trace of the published shape");
   const auto options = std::make_shared<GenerateOptions>();
-  kv::GeneratorOptions& made = options->generator;
+  traces::GeneratorOptions& made = options->generator;
   command.option("--requests", made.requests, "How many")
       .whole(1)
       .takes(cat("N [", made.requests, "]"));
@@ -118,22 +119,22 @@ class BlockHistogram {
 };
 
 struct Info {
-  kv::TraceFormat format = kv::TraceFormat::mooncake;
-  kv::TraceStats::Summary summary;
+  traces::TraceFormat format = traces::TraceFormat::mooncake;
+  traces::TraceStats::Summary summary;
   std::vector<BlockHistogram::Bucket> histogram;
 };
 
 Result<Info> read_info(const InfoOptions& options) {
   sys::SystemFileSystem files;
-  std::optional<kv::TraceFormat> format;
+  std::optional<traces::TraceFormat> format;
   if (!options.format.empty()) {
-    TOWPATH_TRY(format, kv::trace_format_named(options.format));
+    TOWPATH_TRY(format, traces::trace_format_named(options.format));
   }
-  TOWPATH_TRY(const auto reader, kv::TraceReader::open(files, options.trace, format));
-  kv::TraceStats stats;
+  TOWPATH_TRY(const auto reader, traces::TraceReader::open(files, options.trace, format));
+  traces::TraceStats stats;
   BlockHistogram histogram;
   while (true) {
-    TOWPATH_TRY(const std::optional<kv::Request> request, reader->next());
+    TOWPATH_TRY(const std::optional<traces::Request> request, reader->next());
     if (!request) break;
     stats.add(*request);
     histogram.add(request->hash_ids.size());
@@ -142,7 +143,7 @@ Result<Info> read_info(const InfoOptions& options) {
 }
 
 std::string summary_text(const Info& info, Colours colours) {
-  const kv::TraceStats::Summary& summary = info.summary;
+  const traces::TraceStats::Summary& summary = info.summary;
   const auto seconds = std::chrono::duration<double>(summary.duration_s);
   Table table({{""}, {"", Align::right}, {""}});
   const auto count = [&](const char* what, std::uint64_t number, const char* unit) {
@@ -153,8 +154,8 @@ std::string summary_text(const Info& info, Colours colours) {
   };
   count("requests", summary.requests, "");
   table.add({"format", std::string(name_of(info.format)),
-             kv::names_blocks(info.format)
-                 ? cat(kv::tokens_per_block(info.format), " tokens a block")
+             traces::names_blocks(info.format)
+                 ? cat(traces::tokens_per_block(info.format), " tokens a block")
                  : "names no blocks: none is shared"});
   table.add(
       {"duration", duration_text(std::chrono::duration_cast<std::chrono::nanoseconds>(seconds))});
@@ -189,14 +190,14 @@ std::string histogram_text(const Info& info, Colours colours) {
 }
 
 nlohmann::ordered_json to_json(const Info& info) {
-  const kv::TraceStats::Summary& summary = info.summary;
+  const traces::TraceStats::Summary& summary = info.summary;
   nlohmann::ordered_json histogram = nlohmann::ordered_json::array();
   for (const auto& bucket : info.histogram)
     histogram.push_back(
         {{"low", bucket.low}, {"high", bucket.high}, {"requests", bucket.requests}});
   return {{"format", name_of(info.format)},
-          {"names_blocks", kv::names_blocks(info.format)},
-          {"tokens_per_block", kv::tokens_per_block(info.format)},
+          {"names_blocks", traces::names_blocks(info.format)},
+          {"tokens_per_block", traces::tokens_per_block(info.format)},
           {"requests", summary.requests},
           {"duration_s", summary.duration_s},
           {"distinct_timestamps", summary.distinct_timestamps},

@@ -7,15 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include <towpath/kv/trace.h>
-#include <towpath/kv/trace_format.h>
-#include <towpath/kv/trace_table.h>
-
 #include "tools/replay/stream.h"
+#include "tools/traces/trace.h"
+#include "tools/traces/trace_format.h"
+#include "tools/traces/trace_table.h"
 
 namespace {
 
-using namespace towpath::kv;
+using namespace towpath::traces;
 
 void read_as_line(std::string_view line, TraceTime unit) {
   const auto request = parse_request(line, unit);

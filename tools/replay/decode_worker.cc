@@ -5,13 +5,13 @@
 #include <unordered_set>
 
 #include <towpath/core/text.h>
-#include <towpath/kv/diagnosis.h>
-#include <towpath/kv/pattern.h>
 #include <towpath/layout/builder.h>
 #include <towpath/layout/plan.h>
 
 #include "tools/node_telemetry.h"
 #include "tools/replay/pool.h"
+#include "tools/traces/diagnosis.h"
+#include "tools/traces/pattern.h"
 #include "tools/units.h"
 
 namespace towpath::tools::replay {
@@ -48,7 +48,7 @@ Result<std::unique_ptr<DecodeWorker>> DecodeWorker::open(const Options& options)
   return worker;
 }
 
-Result<ReplayOutcome> DecodeWorker::run(kv::RequestSource& source, const Alive& others_live,
+Result<ReplayOutcome> DecodeWorker::run(traces::RequestSource& source, const Alive& others_live,
                                         const std::function<void()>& kill_one) {
   TOWPATH_TRY(meet(others_live));
   started_ = node_->clock().now();
@@ -216,7 +216,7 @@ Status DecodeWorker::open_pool(const layout::LayoutConfig& like) {
   return {};
 }
 
-Status DecodeWorker::fetch_next(kv::RequestSource& source) {
+Status DecodeWorker::fetch_next(traces::RequestSource& source) {
   do {
     next_.reset();
     if (options_.limit != 0 && next_ordinal_ == options_.limit) return {};
@@ -235,10 +235,10 @@ Instant DecodeWorker::due() const {
   return started_ + Duration(static_cast<std::int64_t>(std::min(ms * 1e6 / options_.speed, kMost)));
 }
 
-Status DecodeWorker::fill_window(kv::RequestSource& source) {
+Status DecodeWorker::fill_window(traces::RequestSource& source) {
   while (next_ && outstanding_.size() < options_.in_flight) {
     if (due() > node_->clock().now()) break;
-    const kv::Request request = *std::move(next_);
+    const traces::Request request = *std::move(next_);
     const std::uint64_t ordinal = next_ordinal_ - 1;
     TOWPATH_TRY(fetch_next(source));
     TOWPATH_TRY(ask(request, ordinal));
@@ -246,7 +246,7 @@ Status DecodeWorker::fill_window(kv::RequestSource& source) {
   return {};
 }
 
-Status DecodeWorker::ask(const kv::Request& request, std::uint64_t ordinal) {
+Status DecodeWorker::ask(const traces::Request& request, std::uint64_t ordinal) {
   Order order{.ordinal = ordinal, .blocks = {}};
   order.more = next_ && !next_->hash_ids.empty() && options_.speed == 0 && options_.in_flight > 1 &&
                prefills_.size() == 1;
@@ -354,16 +354,16 @@ Status DecodeWorker::verify(const Order& order, const Message& ready) {
 std::string DecodeWorker::examine(const Order& order, std::size_t index,
                                   const kv::Digest& reported) {
   const layout::LayoutConfig& config = pool_->config();
-  const kv::BlockShape shape{config.num_layers, config.outer_dim, config.page_size,
-                             config.inner_dim * config.dtype_width_bytes};
+  const traces::BlockShape shape{config.num_layers, config.outer_dim, config.page_size,
+                                 config.inner_dim * config.dtype_width_bytes};
   bool right = true;
   for (std::uint64_t layer = 0; layer < shape.num_layers && right; ++layer) {
     for (std::uint64_t outer = 0; outer < shape.outer_dim && right; ++outer) {
-      right = !kv::first_mismatch({.hash = order.blocks[index],
-                                   .layer = layer,
-                                   .outer = outer,
-                                   .bytes_per_token = shape.bytes_per_token},
-                                  *pool_->bytes({index, layer, outer}));
+      right = !traces::first_mismatch({.hash = order.blocks[index],
+                                       .layer = layer,
+                                       .outer = outer,
+                                       .bytes_per_token = shape.bytes_per_token},
+                                      *pool_->bytes({index, layer, outer}));
     }
   }
   const auto found = digest_of_slot(*pool_, order.blocks[index], index);
@@ -373,7 +373,7 @@ std::string DecodeWorker::examine(const Order& order, std::size_t index,
   const auto rows = [&](std::uint64_t layer, std::uint64_t outer) {
     return ConstByteSpan(*pool_->bytes({index, layer, outer}));
   };
-  return cat(kv::diagnose(order.blocks[index], shape, rows, order.blocks),
+  return cat(traces::diagnose(order.blocks[index], shape, rows, order.blocks),
              matches ? "; its digest was taken of these bytes" : "; its digest says so too");
 }
 

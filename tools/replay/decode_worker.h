@@ -18,7 +18,6 @@
 
 #include <towpath/core/result.h>
 #include <towpath/kv/digest.h>
-#include <towpath/kv/trace.h>
 #include <towpath/layout/physical_layout.h>
 #include <towpath/layout/remote_layout.h>
 #include <towpath/standard/standard.h>
@@ -26,6 +25,7 @@
 #include "tools/replay/meeting.h"
 #include "tools/replay/options.h"
 #include "tools/replay/outcome.h"
+#include "tools/traces/trace.h"
 
 namespace towpath::tools::replay {
 
@@ -37,7 +37,7 @@ class DecodeWorker {
   /// Plays its share of `source`. `others_live` is asked until they were met, `kill_one` is called
   /// when options.kill_after requests were served. Errors: what ends the run before its end
   /// (peer_lost, timed_out, a bad trace); what is found wrong is in the outcome.
-  Result<ReplayOutcome> run(kv::RequestSource& source, const Alive& others_live,
+  Result<ReplayOutcome> run(traces::RequestSource& source, const Alive& others_live,
                             const std::function<void()>& kill_one);
 
  private:
@@ -66,9 +66,9 @@ class DecodeWorker {
   Status send_order(Order order);
   Result<Prefill*> whom_to_ask(std::uint64_t ordinal);
   Status open_pool(const layout::LayoutConfig& like);
-  Status fill_window(kv::RequestSource& source);
-  Status fetch_next(kv::RequestSource& source);
-  Status ask(const kv::Request& request, std::uint64_t ordinal);
+  Status fill_window(traces::RequestSource& source);
+  Status fetch_next(traces::RequestSource& source);
+  Status ask(const traces::Request& request, std::uint64_t ordinal);
   Instant due() const;
   Result<std::optional<Meeting::Said>> hear();
   Status take_ready(const Meeting::Said& said);
@@ -95,7 +95,7 @@ class DecodeWorker {
   std::vector<Order> outstanding_;    // in order
   std::vector<Meeting::Said> early_;  // summaries of decode workers that ended before this one
   std::uint64_t next_ordinal_ = 0;
-  std::optional<kv::Request> next_;  // of the source; nothing: it has ended
+  std::optional<traces::Request> next_;  // of the source; nothing: it has ended
   std::optional<std::uint64_t> first_ms_;
   Instant heard_;  // when prefill said its last word, or had nothing to say until then
   Hop pulled_;

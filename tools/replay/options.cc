@@ -5,8 +5,9 @@
 #include <towpath/core/text.h>
 #include <towpath/kv/digest.h>
 #include <towpath/kv/disk/segment_format.h>
-#include <towpath/kv/model.h>
 #include <towpath/standard/kvbm_settings.h>
+
+#include "tools/traces/model.h"
 
 namespace towpath::tools::replay {
 namespace {
@@ -68,9 +69,9 @@ Status take_kvbm(std::uint64_t block_bytes, Options& options) {
 }  // namespace
 
 Result<layout::LayoutConfig> pool_config(const Options& options, std::uint64_t blocks) {
-  TOWPATH_TRY(const kv::ModelGeometry model, kv::model_named(options.model));
+  TOWPATH_TRY(const traces::ModelGeometry model, traces::model_named(options.model));
   TOWPATH_TRY(layout::LayoutConfig config,
-              kv::scaled_config(model, {options.scale, blocks, options.tokens_per_block}));
+              traces::scaled_config(model, {options.scale, blocks, options.tokens_per_block}));
   config.alignment = kBlockAlignment;
   return config;
 }

@@ -10,8 +10,6 @@
 #include <towpath/core/clock.h>
 #include <towpath/kv/eviction/policy.h>
 #include <towpath/kv/tiers/tiered_cache.h>
-#include <towpath/kv/trace_format.h>
-#include <towpath/kv/trace_generator.h>
 #include <towpath/layout/layout_config.h>
 #include <towpath/layout/strides.h>
 #include <towpath/standard/environment.h>
@@ -19,13 +17,15 @@
 
 #include "tools/replay/mistake.h"
 #include "tools/replay/place.h"
+#include "tools/traces/trace_format.h"
+#include "tools/traces/trace_generator.h"
 
 namespace towpath::tools::replay {
 
 struct Options {
-  std::string trace;                      ///< a file; empty: one is generated
-  std::optional<kv::TraceFormat> format;  ///< of the trace; none: its first line shows
-  kv::GeneratorOptions generator;
+  std::string trace;                          ///< a file; empty: one is generated
+  std::optional<traces::TraceFormat> format;  ///< of the trace; none: its first line shows
+  traces::GeneratorOptions generator;
   std::uint64_t limit = 0;  ///< requests at most; 0: all
   double speed = 0;         ///< times that of the trace; 0: as fast as it goes
 

@@ -131,16 +131,16 @@ std::string hops_part(const Options& options, const ReplayOutcome& outcome) {
   return "<h2>What moving cost</h2>\n" + table_html(rows);
 }
 
-std::string policies_part(std::span<const kv::Comparison> comparisons) {
+std::string policies_part(std::span<const traces::Comparison> comparisons) {
   if (comparisons.empty()) return {};
   std::vector<std::vector<PageCell>> rows{{{"blocks"}, {"optimum"}}};
   for (const kv::PolicyKind policy : kv::all_policies())
     rows.front().push_back({std::string(name_of(policy))});
-  for (const kv::Comparison& one : comparisons) {
+  for (const traces::Comparison& one : comparisons) {
     auto& row = rows.emplace_back();
     row = {{grouped(one.slots)}, {percent(ratio_of(one.optimum, one.uses))}};
-    const auto best = std::ranges::max(one.scores, {}, &kv::Score::hits).hits;
-    for (const kv::Score& score : one.scores)
+    const auto best = std::ranges::max(one.scores, {}, &traces::Score::hits).hits;
+    for (const traces::Score& score : one.scores)
       row.push_back({percent(ratio_of(score.hits, one.uses)), score.hits == best ? "best" : ""});
   }
   return "<h2>Eviction policies against the optimum, which knows the future</h2>\n" +

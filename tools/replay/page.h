@@ -5,17 +5,16 @@
 #include <span>
 #include <string>
 
-#include <towpath/kv/eviction/comparison.h>
-
 #include "tools/replay/options.h"
 #include "tools/replay/outcome.h"
+#include "tools/traces/comparison.h"
 
 namespace towpath::tools::replay {
 
 struct PageContent {
-  std::string command;                          ///< what the user typed
-  const ReplayOutcome* outcome = nullptr;       ///< null: nothing was moved
-  std::span<const kv::Comparison> comparisons;  /// empty: policies were not compared
+  std::string command;                              ///< what the user typed
+  const ReplayOutcome* outcome = nullptr;           ///< null: nothing was moved
+  std::span<const traces::Comparison> comparisons;  /// empty: policies were not compared
 };
 
 std::string page_of(const Options& options, const PageContent& content);

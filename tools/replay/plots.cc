@@ -63,7 +63,7 @@ std::vector<Point> rates_of(const Timeline& line, Instant zero, Duration width) 
 
 }  // namespace
 
-Plot hit_ratio_plot(std::span<const kv::Comparison> comparisons) {
+Plot hit_ratio_plot(std::span<const traces::Comparison> comparisons) {
   Plot plot{.title = "Hit ratio over the size of the cache",
             .x = {.title = "size of the cache, blocks", .scale = Scale::logarithmic},
             .y = {.title = "blocks found", .text = percent_text},
@@ -71,8 +71,8 @@ Plot hit_ratio_plot(std::span<const kv::Comparison> comparisons) {
   for (const kv::PolicyKind policy : kv::all_policies()) {
     Series series{.name = std::string(name_of(policy))};
     if (policy == kv::PolicyKind::adaptive) series.look = Series::Look::bold;
-    for (const kv::Comparison& one : comparisons) {
-      const auto score = std::ranges::find(one.scores, policy, &kv::Score::policy);
+    for (const traces::Comparison& one : comparisons) {
+      const auto score = std::ranges::find(one.scores, policy, &traces::Score::policy);
       if (score != one.scores.end())
         series.points.push_back(
             {static_cast<double>(one.slots), 100 * ratio_of(score->hits, one.uses)});
@@ -80,7 +80,7 @@ Plot hit_ratio_plot(std::span<const kv::Comparison> comparisons) {
     plot.series.push_back(std::move(series));
   }
   Series optimum{.name = "optimum", .look = Series::Look::dashed};
-  for (const kv::Comparison& one : comparisons)
+  for (const traces::Comparison& one : comparisons)
     optimum.points.push_back(
         {static_cast<double>(one.slots), 100 * ratio_of(one.optimum, one.uses)});
   plot.series.push_back(std::move(optimum));

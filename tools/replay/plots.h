@@ -4,16 +4,15 @@
 #include <span>
 #include <vector>
 
-#include <towpath/kv/eviction/comparison.h>
-
 #include "tools/plot/plot.h"
 #include "tools/replay/options.h"
 #include "tools/replay/outcome.h"
+#include "tools/traces/comparison.h"
 
 namespace towpath::tools::replay {
 
 /// Hit ratio of each policy over the size of the cache, below the optimum.
-Plot hit_ratio_plot(std::span<const kv::Comparison> comparisons);
+Plot hit_ratio_plot(std::span<const traces::Comparison> comparisons);
 /// Bytes per second on each hop over the time of the run.
 Plot bytes_plot(const Options& options, const ReplayOutcome& outcome);
 /// Which share of a hop's moves took at most so long.

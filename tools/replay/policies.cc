@@ -13,17 +13,18 @@
 namespace towpath::tools::replay {
 namespace {
 
-Result<std::vector<kv::Request>> read_requests(const Options& options, kv::RequestSource& source) {
-  std::vector<kv::Request> requests;
+Result<std::vector<traces::Request>> read_requests(const Options& options,
+                                                   traces::RequestSource& source) {
+  std::vector<traces::Request> requests;
   while (options.limit == 0 || requests.size() < options.limit) {
-    TOWPATH_TRY(std::optional<kv::Request> request, source.next());
+    TOWPATH_TRY(std::optional<traces::Request> request, source.next());
     if (!request) break;
     requests.push_back(*std::move(request));
   }
   return requests;
 }
 
-double share(std::uint64_t hits, const kv::Comparison& of) { return ratio_of(hits, of.uses); }
+double share(std::uint64_t hits, const traces::Comparison& of) { return ratio_of(hits, of.uses); }
 
 std::vector<Column> columns() {
   std::vector<Column> made{{"blocks", Align::right}, {"optimum", Align::right}};
@@ -34,35 +35,36 @@ std::vector<Column> columns() {
 
 /// A row per capacity; `report` makes a cell's text of a policy's hits.
 template <typename Tell>
-std::string table_of(const std::vector<kv::Comparison>& all, Colours colours, const Tell& report) {
+std::string table_of(const std::vector<traces::Comparison>& all, Colours colours,
+                     const Tell& report) {
   Table table(columns());
-  for (const kv::Comparison& one : all) {
+  for (const traces::Comparison& one : all) {
     std::vector<Cell> cells{grouped(one.slots), percent(share(one.optimum, one))};
-    const auto best = std::ranges::max(one.scores, {}, &kv::Score::hits).hits;
-    for (const kv::Score& score : one.scores)
+    const auto best = std::ranges::max(one.scores, {}, &traces::Score::hits).hits;
+    for (const traces::Score& score : one.scores)
       cells.emplace_back(report(score.hits, one), score.hits == best ? Tone::good : Tone::plain);
     table.add(std::move(cells));
   }
   return table.text(colours);
 }
 
-std::string text_of(const std::vector<kv::Comparison>& all, Colours colours) {
+std::string text_of(const std::vector<traces::Comparison>& all, Colours colours) {
   return cat("Hit ratio: blocks found with all blocks before them, of blocks asked for\n",
              table_of(all, colours,
-                      [](std::uint64_t hits, const kv::Comparison& of) {
+                      [](std::uint64_t hits, const traces::Comparison& of) {
                         return percent(share(hits, of));
                       }),
              "\nRegret: what the optimum, which knows the future, has more (points)\n",
-             table_of(all, colours, [](std::uint64_t hits, const kv::Comparison& of) {
+             table_of(all, colours, [](std::uint64_t hits, const traces::Comparison& of) {
                return percent(share(of.optimum - hits, of));
              }));
 }
 
-nlohmann::ordered_json json_of(const std::vector<kv::Comparison>& all) {
+nlohmann::ordered_json json_of(const std::vector<traces::Comparison>& all) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const kv::Comparison& one : all) {
+  for (const traces::Comparison& one : all) {
     nlohmann::ordered_json policies = nlohmann::ordered_json::object();
-    for (const kv::Score& score : one.scores)
+    for (const traces::Score& score : one.scores)
       policies[std::string(name_of(score.policy))] = {
           {"hits", score.hits},
           {"hit_ratio", share(score.hits, one)},
@@ -78,16 +80,16 @@ nlohmann::ordered_json json_of(const std::vector<kv::Comparison>& all) {
 
 }  // namespace
 
-Result<std::vector<kv::Comparison>> compare_policies(const Options& options,
-                                                     kv::RequestSource& source) {
-  TOWPATH_TRY(const std::vector<kv::Request> requests, read_requests(options, source));
-  std::vector<kv::Comparison> all;
+Result<std::vector<traces::Comparison>> compare_policies(const Options& options,
+                                                         traces::RequestSource& source) {
+  TOWPATH_TRY(const std::vector<traces::Request> requests, read_requests(options, source));
+  std::vector<traces::Comparison> all;
   for (const std::uint32_t capacity : options.capacities)
-    all.push_back(kv::compare(requests, kv::all_policies(), capacity));
+    all.push_back(traces::compare(requests, kv::all_policies(), capacity));
   return all;
 }
 
-Status report_policies(const Options& options, const std::vector<kv::Comparison>& all) {
+Status report_policies(const Options& options, const std::vector<traces::Comparison>& all) {
   if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, json_of(all)));
   if (options.json == "-") return {};
   TOWPATH_TRY(Output out, Output::open("-"));

@@ -5,18 +5,18 @@
 #include <vector>
 
 #include <towpath/core/result.h>
-#include <towpath/kv/eviction/comparison.h>
-#include <towpath/kv/trace.h>
 
 #include "tools/replay/options.h"
+#include "tools/traces/comparison.h"
+#include "tools/traces/trace.h"
 
 namespace towpath::tools::replay {
 
 /// Plays the requests of `source` at each capacity. Errors: those of the source.
-Result<std::vector<kv::Comparison>> compare_policies(const Options& options,
-                                                     kv::RequestSource& source);
+Result<std::vector<traces::Comparison>> compare_policies(const Options& options,
+                                                         traces::RequestSource& source);
 
 /// Prints what they hit; also as JSON when the options ask. Errors: those of writing.
-Status report_policies(const Options& options, const std::vector<kv::Comparison>& all);
+Status report_policies(const Options& options, const std::vector<traces::Comparison>& all);
 
 }  // namespace towpath::tools::replay

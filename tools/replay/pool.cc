@@ -3,9 +3,10 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/kv/pattern.h>
 #include <towpath/layout/builder.h>
 #include <towpath/memory/shared_region.h>
+
+#include "tools/traces/pattern.h"
 
 namespace towpath::tools::replay {
 
@@ -29,11 +30,11 @@ Result<std::uint64_t> fill_block(const layout::PhysicalLayout& layout, kv::Block
   for (std::uint64_t layer = 0; layer < config.num_layers; ++layer) {
     for (std::uint64_t outer = 0; outer < config.outer_dim; ++outer) {
       TOWPATH_TRY(const ByteSpan page, layout.bytes({slot, layer, outer}));
-      kv::fill({.hash = hash,
-                .layer = layer,
-                .outer = outer,
-                .bytes_per_token = page.size() / config.page_size},
-               page);
+      traces::fill({.hash = hash,
+                    .layer = layer,
+                    .outer = outer,
+                    .bytes_per_token = page.size() / config.page_size},
+                   page);
       bytes += page.size();
     }
   }

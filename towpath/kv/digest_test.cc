@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <numeric>
+#include <random>
 
 #include <gtest/gtest.h>
 
 #include <towpath/kv/digest.h>
-#include <towpath/kv/pattern.h>
 #include <towpath/layout/builder.h>
 #include <towpath/memory/testing/recording_registrar.h>
 
@@ -21,11 +21,13 @@ layout::LayoutConfig config() {
   return config;
 }
 
-void fill_block(const layout::PhysicalLayout& layout, std::uint64_t block, std::uint64_t hash) {
+/// Each part of it with bytes of its own.
+void fill_block(const layout::PhysicalLayout& layout, std::uint64_t block, std::uint32_t seed) {
+  std::minstd_rand random(seed);
   for (std::uint64_t layer = 0; layer < 4; ++layer) {
     for (std::uint64_t outer = 0; outer < 2; ++outer)
-      fill({.hash = hash, .layer = layer, .outer = outer, .bytes_per_token = 6},
-           *layout.bytes({block, layer, outer}));
+      std::ranges::generate(*layout.bytes({block, layer, outer}),
+                            [&] { return static_cast<std::byte>(random()); });
   }
 }
 

@@ -1,18 +1,20 @@
+#include "tools/traces/trace.h"
+
 #include <cstdlib>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <towpath/kv/model.h>
-#include <towpath/kv/trace.h>
-#include <towpath/kv/trace_generator.h>
-#include <towpath/kv/trace_reader.h>
-#include <towpath/kv/trace_stats.h>
 #include <towpath/sys/memory_file_system.h>
 #include <towpath/sys/system_file.h>
 
-namespace towpath::kv {
+#include "tools/traces/model.h"
+#include "tools/traces/trace_generator.h"
+#include "tools/traces/trace_reader.h"
+#include "tools/traces/trace_stats.h"
+
+namespace towpath::traces {
 namespace {
 
 using ::testing::HasSubstr;
@@ -136,4 +138,4 @@ TEST(ModelTest, scales_bytes_and_nothing_else) {
 }
 
 }  // namespace
-}  // namespace towpath::kv
+}  // namespace towpath::traces

@@ -1,10 +1,11 @@
+#include "tools/traces/model.h"
+
 #include <algorithm>
 #include <array>
 
 #include <towpath/core/text.h>
-#include <towpath/kv/model.h>
 
-namespace towpath::kv {
+namespace towpath::traces {
 namespace {
 
 constexpr std::array kModels = {
@@ -57,4 +58,4 @@ Result<layout::LayoutConfig> scaled_config(const ModelGeometry& model, const Sca
   return config;
 }
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

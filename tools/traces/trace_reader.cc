@@ -1,9 +1,10 @@
+#include "tools/traces/trace_reader.h"
+
 #include <utility>
 
 #include <towpath/core/text.h>
-#include <towpath/kv/trace_reader.h>
 
-namespace towpath::kv {
+namespace towpath::traces {
 namespace {
 
 std::string_view shape_of(TraceFormat format) {
@@ -82,4 +83,4 @@ Result<std::optional<Request>> TraceReader::next() {
   }
 }
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

@@ -1,11 +1,13 @@
+#include "tools/traces/trace.h"
+
 #include <algorithm>
 #include <charconv>
 
 #include <towpath/core/text.h>
-#include <towpath/kv/trace.h>
-#include <towpath/kv/trace_format.h>
 
-namespace towpath::kv {
+#include "tools/traces/trace_format.h"
+
+namespace towpath::traces {
 namespace {
 
 constexpr int kMaxDepth = 16;
@@ -178,4 +180,4 @@ std::string format_request(const Request& request) {
   return line.append("]}");
 }
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <vector>
 
-#include <towpath/kv/trace.h>
+#include "tools/traces/trace.h"
 
-namespace towpath::kv {
+namespace towpath::traces {
 
 struct GeneratorOptions {
   std::uint64_t requests = 1000;
@@ -51,4 +51,4 @@ class TraceGenerator final : public RequestSource {
   std::vector<Session> sessions_;  // recent ones
 };
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

@@ -6,9 +6,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include <towpath/kv/trace.h>
+#include "tools/traces/trace.h"
 
-namespace towpath::kv {
+namespace towpath::traces {
 
 class TraceStats {
  public:
@@ -39,4 +39,4 @@ class TraceStats {
   std::vector<std::uint64_t> timestamps_;
 };
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

@@ -1,11 +1,12 @@
+#include "tools/traces/trace_table.h"
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 
 #include <towpath/core/text.h>
-#include <towpath/kv/trace_table.h>
 
-namespace towpath::kv {
+namespace towpath::traces {
 namespace {
 
 constexpr std::string_view kTitles[][3] = {{"TIMESTAMP", "ContextTokens", "GeneratedTokens"},
@@ -128,4 +129,4 @@ Status TraceTable::make_up_blocks(Request& request, const Cell& from) {
   return {};
 }
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

@@ -11,7 +11,7 @@
 #include <towpath/core/result.h>
 #include <towpath/layout/layout_config.h>
 
-namespace towpath::kv {
+namespace towpath::traces {
 
 struct ModelGeometry {
   std::string_view name;
@@ -41,4 +41,4 @@ struct ScaledShape {
 /// Errors: invalid_argument (a scale of 0, or one that leaves no element; the largest is named).
 Result<layout::LayoutConfig> scaled_config(const ModelGeometry& model, const ScaledShape& shape);
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

@@ -9,12 +9,13 @@
 #include <optional>
 #include <string>
 
-#include <towpath/kv/trace.h>
-#include <towpath/kv/trace_format.h>
-#include <towpath/kv/trace_table.h>
 #include <towpath/sys/line_reader.h>
 
-namespace towpath::kv {
+#include "tools/traces/trace.h"
+#include "tools/traces/trace_format.h"
+#include "tools/traces/trace_table.h"
+
+namespace towpath::traces {
 
 class TraceReader final : public RequestSource {
  public:
@@ -38,4 +39,4 @@ class TraceReader final : public RequestSource {
   std::optional<std::string> first_;  // a line that was read, and not yet parsed
 };
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

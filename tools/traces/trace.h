@@ -15,7 +15,7 @@
 
 #include <towpath/core/result.h>
 
-namespace towpath::kv {
+namespace towpath::traces {
 
 struct Request {
   std::uint64_t timestamp_ms = 0;
@@ -45,4 +45,4 @@ class RequestSource {
   virtual Result<std::optional<Request>> next() = 0;
 };
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

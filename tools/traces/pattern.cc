@@ -1,11 +1,11 @@
+#include "tools/traces/pattern.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 
-#include <towpath/kv/pattern.h>
-
-namespace towpath::kv {
+namespace towpath::traces {
 namespace {
 
 constexpr std::uint64_t kWordBytes = 8;
@@ -109,4 +109,4 @@ std::optional<std::uint64_t> first_mismatch(const PatternRows& which, ConstByteS
   return std::nullopt;
 }
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

@@ -10,9 +10,9 @@
 
 #include <towpath/kv/block_id.h>
 
-namespace towpath::kv {
+namespace towpath::traces {
 
 /// The most hits that a cache of `slots` can have over these uses. Cost: logarithmic per use.
-std::uint64_t optimum_hits(std::span<const BlockHash> uses, SlotId slots);
+std::uint64_t optimum_hits(std::span<const kv::BlockHash> uses, kv::SlotId slots);
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

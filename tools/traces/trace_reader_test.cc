@@ -1,10 +1,11 @@
+#include "tools/traces/trace_reader.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/kv/trace_reader.h>
 #include <towpath/sys/memory_file_system.h>
 
-namespace towpath::kv {
+namespace towpath::traces {
 namespace {
 
 using ::testing::ElementsAre;
@@ -127,4 +128,4 @@ TEST_F(TraceReaderTest, seconds_are_cut_to_milliseconds_and_never_wrap) {
 }
 
 }  // namespace
-}  // namespace towpath::kv
+}  // namespace towpath::traces

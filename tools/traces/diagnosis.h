@@ -10,7 +10,7 @@
 #include <towpath/core/bytes.h>
 #include <towpath/kv/block_id.h>
 
-namespace towpath::kv {
+namespace towpath::traces {
 
 struct BlockShape {
   std::uint64_t num_layers = 1;
@@ -26,7 +26,7 @@ using RowsFound = std::function<ConstByteSpan(std::uint64_t layer, std::uint64_t
 /// Begins with the mistake's name: "swap-kv", "swap-layer", "swap-block", "swap-token", "flip-bit",
 /// "torn", or "unknown". Empty when nothing is wrong. `others`: blocks that may lie here by
 /// mistake.
-std::string diagnose(BlockHash hash, const BlockShape& shape, const RowsFound& found,
-                     std::span<const BlockHash> others);
+std::string diagnose(kv::BlockHash hash, const BlockShape& shape, const RowsFound& found,
+                     std::span<const kv::BlockHash> others);
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

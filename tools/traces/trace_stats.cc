@@ -1,9 +1,9 @@
+#include "tools/traces/trace_stats.h"
+
 #include <algorithm>
 #include <numeric>
 
-#include <towpath/kv/trace_stats.h>
-
-namespace towpath::kv {
+namespace towpath::traces {
 namespace {
 
 double mean_of(std::uint64_t sum, std::size_t count) {
@@ -63,4 +63,4 @@ TraceStats::Summary TraceStats::summary() const {
   return out;
 }
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

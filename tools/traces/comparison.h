@@ -9,28 +9,29 @@
 
 #include <towpath/core/result.h>
 #include <towpath/kv/eviction/policy.h>
-#include <towpath/kv/trace.h>
 
-namespace towpath::kv {
+#include "tools/traces/trace.h"
+
+namespace towpath::traces {
 
 struct Score {
-  PolicyKind policy = PolicyKind::lru;
+  kv::PolicyKind policy = kv::PolicyKind::lru;
   std::uint64_t hits = 0;  ///< blocks found with all blocks before them
   std::uint64_t evictions = 0;
 };
 
 /// Plays the requests through a cache. The blocks of a request are held until all of them are
 /// there; what does not fit beside them is not kept.
-Score play(std::span<const Request> requests, PolicyKind policy, SlotId slots);
+Score play(std::span<const Request> requests, kv::PolicyKind policy, kv::SlotId slots);
 
 struct Comparison {
-  SlotId slots = 0;
+  kv::SlotId slots = 0;
   std::uint64_t uses = 0;     ///< of blocks, by all requests
   std::uint64_t optimum = 0;  ///< hits that nobody can have more of
   std::vector<Score> scores;
 };
 
-Comparison compare(std::span<const Request> requests, std::span<const PolicyKind> policies,
-                   SlotId slots);
+Comparison compare(std::span<const Request> requests, std::span<const kv::PolicyKind> policies,
+                   kv::SlotId slots);
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

@@ -1,3 +1,5 @@
+#include "tools/traces/pattern.h"
+
 #include <map>
 #include <set>
 #include <string>
@@ -5,9 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/kv/pattern.h>
-
-namespace towpath::kv {
+namespace towpath::traces {
 namespace {
 
 Bytes rows_of(const PatternRows& which, std::uint64_t tokens) {
@@ -64,4 +64,4 @@ TEST(PatternTest, no_two_blocks_of_a_long_trace_are_alike) {
 }
 
 }  // namespace
-}  // namespace towpath::kv
+}  // namespace towpath::traces

@@ -1,9 +1,9 @@
+#include "tools/traces/trace_generator.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include <towpath/kv/trace_generator.h>
-
-namespace towpath::kv {
+namespace towpath::traces {
 namespace {
 
 constexpr std::uint64_t kTickMs = 3000;
@@ -97,4 +97,4 @@ Result<std::optional<Request>> TraceGenerator::next() {
   return std::optional<Request>(std::move(request));
 }
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

@@ -1,3 +1,5 @@
+#include "tools/traces/comparison.h"
+
 #include <map>
 #include <random>
 #include <set>
@@ -5,34 +7,34 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <towpath/kv/eviction/comparison.h>
 #include <towpath/kv/eviction/frequency_sketch.h>
 #include <towpath/kv/eviction/ghosts.h>
-#include <towpath/kv/eviction/optimum.h>
 #include <towpath/kv/eviction/reuse_odds.h>
-#include <towpath/kv/trace_generator.h>
-#include <towpath/kv/trace_reader.h>
 
-namespace towpath::kv {
+#include "tools/traces/optimum.h"
+#include "tools/traces/trace_generator.h"
+#include "tools/traces/trace_reader.h"
+
+namespace towpath::traces {
 namespace {
 
 // All that any cache could do: after each use, every set of blocks it may go on with.
-std::uint64_t best_of_all(std::span<const BlockHash> uses, SlotId slots) {
-  std::map<std::set<BlockHash>, std::uint64_t> reachable{{{}, 0}};
-  for (const BlockHash used : uses) {
-    std::map<std::set<BlockHash>, std::uint64_t> next;
-    const auto reach = [&](const std::set<BlockHash>& kept, std::uint64_t hits) {
+std::uint64_t best_of_all(std::span<const kv::BlockHash> uses, kv::SlotId slots) {
+  std::map<std::set<kv::BlockHash>, std::uint64_t> reachable{{{}, 0}};
+  for (const kv::BlockHash used : uses) {
+    std::map<std::set<kv::BlockHash>, std::uint64_t> next;
+    const auto reach = [&](const std::set<kv::BlockHash>& kept, std::uint64_t hits) {
       auto& best = next[kept];
       best = std::max(best, hits);
     };
     for (const auto& [kept, hits] : reachable) {
       reach(kept, hits + kept.count(used));
       if (kept.contains(used)) continue;
-      std::set<BlockHash> grown = kept;
+      std::set<kv::BlockHash> grown = kept;
       grown.insert(used);
       if (grown.size() <= slots) reach(grown, hits);
-      for (const BlockHash gone : kept) {
-        std::set<BlockHash> swapped = grown;
+      for (const kv::BlockHash gone : kept) {
+        std::set<kv::BlockHash> swapped = grown;
         swapped.erase(gone);
         reach(swapped, hits);
       }
@@ -47,19 +49,19 @@ std::uint64_t best_of_all(std::span<const BlockHash> uses, SlotId slots) {
 TEST(OptimumTest, agrees_with_trying_everything) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     std::mt19937_64 random(seed);
-    std::vector<BlockHash> uses(14);
-    for (BlockHash& hash : uses) hash = random() % 6;
-    for (const SlotId slots : {0U, 1U, 2U, 3U})
+    std::vector<kv::BlockHash> uses(14);
+    for (kv::BlockHash& hash : uses) hash = random() % 6;
+    for (const kv::SlotId slots : {0U, 1U, 2U, 3U})
       ASSERT_EQ(optimum_hits(uses, slots), best_of_all(uses, slots)) << seed << ", slots " << slots;
   }
 }
 
 TEST(FrequencySketchTest, reports_too_much_rather_than_too_little) {
-  FrequencySketch sketch(1000);
-  std::map<BlockHash, int> truth;
+  kv::FrequencySketch sketch(1000);
+  std::map<kv::BlockHash, int> truth;
   std::mt19937_64 random(3);
   for (int i = 0; i < 5000; ++i) {
-    const BlockHash hash = random() % 700;
+    const kv::BlockHash hash = random() % 700;
     ASSERT_FALSE(sketch.count(hash));
     truth[hash] = std::min(truth[hash] + 1, 15);
   }
@@ -74,7 +76,7 @@ TEST(FrequencySketchTest, reports_too_much_rather_than_too_little) {
 }
 
 TEST(GhostsTest, the_oldest_goes_and_one_that_came_back_counts_from_then) {
-  Ghosts ghosts(2);
+  kv::Ghosts ghosts(2);
   ghosts.add(1);
   ghosts.add(2);
   ghosts.add(1);  // again: the first entry of 1 is void
@@ -89,7 +91,7 @@ TEST(GhostsTest, the_oldest_goes_and_one_that_came_back_counts_from_then) {
 // whose time has come are worth most, those past it nothing.
 TEST(ReuseOddsTest, learns_at_which_age_blocks_come_back) {
   constexpr std::uint64_t kEpoch = 100;
-  ReuseOdds odds(8 * kEpoch);
+  kv::ReuseOdds odds(8 * kEpoch);
   for (std::uint64_t epoch = 0; epoch < 200; ++epoch) {
     for (std::uint64_t i = 0; i < kEpoch; ++i) {
       const bool again = i % 2 == 0 && epoch >= 10 && epoch / 10 % 2 == 1;
@@ -101,8 +103,8 @@ TEST(ReuseOddsTest, learns_at_which_age_blocks_come_back) {
 }
 
 TEST(ReuseOddsTest, before_it_knows_anything_the_old_are_worth_less) {
-  const ReuseOdds odds(100);
-  for (std::uint64_t age = 1; age < ReuseOdds::kAges; ++age)
+  const kv::ReuseOdds odds(100);
+  for (std::uint64_t age = 1; age < kv::ReuseOdds::kAges; ++age)
     ASSERT_LT(odds.worth_at(0, age), odds.worth_at(0, age - 1)) << age;
 }
 
@@ -115,14 +117,14 @@ std::vector<Request> read_all(RequestSource& source) {
 
 // The adaptive policy needs time to learn, which short traces do not give; nobody beats the
 // optimum.
-void expect_promises(std::span<const Request> requests, SlotId slots) {
-  const Comparison made = compare(requests, all_policies(), slots);
+void expect_promises(std::span<const Request> requests, kv::SlotId slots) {
+  const Comparison made = compare(requests, kv::all_policies(), slots);
   std::uint64_t best_simple = 0, adaptive = 0;
   for (const Score& score : made.scores) {
     ASSERT_LE(score.hits, made.optimum) << name_of(score.policy) << " at " << slots;
-    if (score.policy == PolicyKind::adaptive)
+    if (score.policy == kv::PolicyKind::adaptive)
       adaptive = score.hits;
-    else if (score.policy != PolicyKind::hit_density)
+    else if (score.policy != kv::PolicyKind::hit_density)
       best_simple = std::max(best_simple, score.hits);
   }
   EXPECT_GE(static_cast<double>(adaptive), 0.95 * static_cast<double>(best_simple)) << slots;
@@ -131,7 +133,7 @@ void expect_promises(std::span<const Request> requests, SlotId slots) {
 TEST(ComparisonTest, adaptive_is_near_the_best_on_a_generated_trace) {
   TraceGenerator source({.requests = 1500, .seed = 4});
   const auto requests = read_all(source);
-  for (const SlotId slots : {300U, 2000U}) expect_promises(requests, slots);
+  for (const kv::SlotId slots : {300U, 2000U}) expect_promises(requests, slots);
 }
 
 TEST(ComparisonTest, adaptive_is_above_the_best_simple_one_on_the_conversation_trace) {
@@ -141,7 +143,8 @@ TEST(ComparisonTest, adaptive_is_above_the_best_simple_one_on_the_conversation_t
   auto reader = TraceReader::open(files, path);
   ASSERT_TRUE(reader.ok()) << reader.status().to_string();
   const auto requests = read_all(**reader);
-  constexpr std::array kSome{PolicyKind::s3_fifo, PolicyKind::multi_lru, PolicyKind::adaptive};
+  constexpr std::array kSome{kv::PolicyKind::s3_fifo, kv::PolicyKind::multi_lru,
+                             kv::PolicyKind::adaptive};
   const Comparison made = compare(requests, kSome, 5000);
   for (const Score& score : made.scores) {
     EXPECT_LE(score.hits, made.optimum);
@@ -152,9 +155,9 @@ TEST(ComparisonTest, adaptive_is_above_the_best_simple_one_on_the_conversation_t
 TEST(ComparisonTest, requests_longer_than_the_cache_are_played_too) {
   std::vector<Request> requests(3);
   for (Request& request : requests) request.hash_ids = {1, 2, 3, 4, 5};
-  for (const PolicyKind policy : all_policies())
+  for (const kv::PolicyKind policy : kv::all_policies())
     EXPECT_EQ(play(requests, policy, 2).hits, 4U) << name_of(policy);
 }
 
 }  // namespace
-}  // namespace towpath::kv
+}  // namespace towpath::traces

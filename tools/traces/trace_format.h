@@ -16,7 +16,7 @@
 
 #include <towpath/core/result.h>
 
-namespace towpath::kv {
+namespace towpath::traces {
 
 enum class TraceFormat : std::uint8_t { mooncake, bailian, azure, burstgpt };
 
@@ -36,4 +36,4 @@ std::optional<TraceFormat> format_of(std::string_view line) noexcept;
 /// milliseconds one of 64 bits.
 std::optional<std::uint64_t> milliseconds_of(std::string_view seconds) noexcept;
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

@@ -18,7 +18,7 @@
 
 #include <towpath/core/bytes.h>
 
-namespace towpath::kv {
+namespace towpath::traces {
 
 /// Tokens of one layer and outer of one block, one after the other.
 struct PatternRows {
@@ -33,4 +33,4 @@ void fill(const PatternRows& which, ByteSpan rows);
 /// The first byte that is not as fill() writes it.
 std::optional<std::uint64_t> first_mismatch(const PatternRows& which, ConstByteSpan rows);
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

@@ -1,18 +1,20 @@
+#include "tools/traces/diagnosis.h"
+
 #include <algorithm>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/kv/diagnosis.h>
-#include <towpath/kv/pattern.h>
+#include "tools/traces/pattern.h"
 
-namespace towpath::kv {
+namespace towpath::traces {
 namespace {
 
 using ::testing::StartsWith;
 
 struct Block {
-  explicit Block(BlockHash which, std::uint64_t width = 2) : shape{4, 2, 8, width}, hash(which) {
+  explicit Block(kv::BlockHash which, std::uint64_t width = 2)
+      : shape{4, 2, 8, width}, hash(which) {
     for (std::uint64_t layer = 0; layer < shape.num_layers; ++layer) {
       for (std::uint64_t outer = 0; outer < shape.outer_dim; ++outer) {
         rows.emplace_back(shape.tokens * width);
@@ -22,13 +24,13 @@ struct Block {
     }
   }
   Bytes& at(std::uint64_t layer, std::uint64_t outer) { return rows[layer * 2 + outer]; }
-  std::string examine(std::vector<BlockHash> others = {}) {
+  std::string examine(std::vector<kv::BlockHash> others = {}) {
     return diagnose(
         hash, shape, [&](auto layer, auto outer) { return ConstByteSpan(at(layer, outer)); },
         others);
   }
   BlockShape shape;
-  BlockHash hash;
+  kv::BlockHash hash;
   std::vector<Bytes> rows;
 };
 
@@ -63,4 +65,4 @@ TEST(DiagnosisTest, each_mistake_is_reported_by_its_name) {
 }
 
 }  // namespace
-}  // namespace towpath::kv
+}  // namespace towpath::traces

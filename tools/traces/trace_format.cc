@@ -1,10 +1,11 @@
+#include "tools/traces/trace_format.h"
+
 #include <algorithm>
 #include <charconv>
 
 #include <towpath/core/text.h>
-#include <towpath/kv/trace_format.h>
 
-namespace towpath::kv {
+namespace towpath::traces {
 namespace {
 
 constexpr TraceFormat kFormats[] = {TraceFormat::mooncake, TraceFormat::bailian, TraceFormat::azure,
@@ -72,4 +73,4 @@ std::optional<std::uint64_t> milliseconds_of(std::string_view seconds) noexcept 
   return value;
 }
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include <towpath/kv/trace.h>
-#include <towpath/kv/trace_format.h>
+#include "tools/traces/trace.h"
+#include "tools/traces/trace_format.h"
 
-namespace towpath::kv {
+namespace towpath::traces {
 
 class TraceTable {
  public:
@@ -43,4 +43,4 @@ class TraceTable {
   std::uint64_t next_id_ = 0;
 };
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces

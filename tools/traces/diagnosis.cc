@@ -1,13 +1,15 @@
+#include "tools/traces/diagnosis.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <optional>
 
 #include <towpath/core/text.h>
-#include <towpath/kv/diagnosis.h>
-#include <towpath/kv/pattern.h>
 
-namespace towpath::kv {
+#include "tools/traces/pattern.h"
+
+namespace towpath::traces {
 namespace {
 
 struct Place {
@@ -17,16 +19,16 @@ struct Place {
 
 class Examiner {
  public:
-  Examiner(BlockHash hash, const BlockShape& shape, const RowsFound& found)
+  Examiner(kv::BlockHash hash, const BlockShape& shape, const RowsFound& found)
       : hash_(hash), shape_(shape), found_(found) {}
 
-  std::string examine(std::span<const BlockHash> others) {
+  std::string examine(std::span<const kv::BlockHash> others) {
     const auto wrong = first_wrong();
     if (!wrong) return {};
     place_ = *wrong;
     rows_ = found_(place_.layer, place_.outer);
     if (auto reported = other_place()) return *reported;
-    for (const BlockHash other : others) {
+    for (const kv::BlockHash other : others) {
       if (other != hash_ && holds(other, place_))
         return cat("swap-block: block ", hex(hash_), " holds block ", hex(other));
     }
@@ -35,13 +37,13 @@ class Examiner {
   }
 
  private:
-  PatternRows rows_of(BlockHash hash, Place place) const {
+  PatternRows rows_of(kv::BlockHash hash, Place place) const {
     return {.hash = hash,
             .layer = place.layer,
             .outer = place.outer,
             .bytes_per_token = shape_.bytes_per_token};
   }
-  bool holds(BlockHash hash, Place place) const {
+  bool holds(kv::BlockHash hash, Place place) const {
     return !first_mismatch(rows_of(hash, place), rows_);
   }
   std::string here() const { return cat("layer ", place_.layer, " outer ", place_.outer); }
@@ -110,7 +112,7 @@ class Examiner {
     return cat("unknown: ", wrong_bytes, " bytes are wrong, the first at ", where);
   }
 
-  const BlockHash hash_;
+  const kv::BlockHash hash_;
   const BlockShape& shape_;
   const RowsFound& found_;
   Place place_;
@@ -119,9 +121,9 @@ class Examiner {
 
 }  // namespace
 
-std::string diagnose(BlockHash hash, const BlockShape& shape, const RowsFound& found,
-                     std::span<const BlockHash> others) {
+std::string diagnose(kv::BlockHash hash, const BlockShape& shape, const RowsFound& found,
+                     std::span<const kv::BlockHash> others) {
   return Examiner(hash, shape, found).examine(others);
 }
 
-}  // namespace towpath::kv
+}  // namespace towpath::traces
