@@ -1,7 +1,8 @@
 # A module of the house: a static library `towpath_<name>`, its headers, its tests beside it.
 #
 #   towpath_module(sys
-#     HEADERS fd.h file.h          # checked: each compiles alone
+#     PUBLIC fd.h file.h           # installed, for users; they include public ones only
+#     INTERNAL os_error.h          # for other modules of this tree. What is in neither list is this module's own
 #     SOURCES fd.cc file.cc
 #     DEPENDS core                 # modules above it
 #     LIBRARIES PkgConfig::uring   # what it needs from outside, never seen in its public headers
@@ -9,17 +10,23 @@
 #     TEST_DEPENDS ...             # further modules or libraries that only the tests need
 #     LABELS unit)                 # of the tests; unit by default
 function(towpath_module name)
-  cmake_parse_arguments(arg "" "" "HEADERS;SOURCES;DEPENDS;LIBRARIES;TESTS;TEST_DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "PUBLIC;INTERNAL;SOURCES;DEPENDS;LIBRARIES;TESTS;TEST_DEPENDS;LABELS" ${ARGN})
   string(REPLACE "/" "_" target ${name})
   set(library towpath_${target})
   list(TRANSFORM arg_DEPENDS REPLACE "/" "_")
   list(TRANSFORM arg_DEPENDS PREPEND towpath_)
   add_library(${library} STATIC ${arg_SOURCES})
   add_library(towpath::${target} ALIAS ${library})
-  target_sources(${library} PUBLIC FILE_SET HEADERS BASE_DIRS ${towpath_SOURCE_DIR} FILES ${arg_HEADERS})
-  set_target_properties(${library} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+  target_sources(${library} PUBLIC FILE_SET HEADERS BASE_DIRS ${towpath_SOURCE_DIR} FILES ${arg_PUBLIC})
+  set_target_properties(${library} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)  # each compiles alone
   target_compile_features(${library} PUBLIC cxx_std_20)  # of those that include its headers too
   target_link_libraries(${library} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_LIBRARIES})
+  if(arg_INTERNAL)  # verified too, and never installed
+    add_library(${library}_internal INTERFACE)
+    target_sources(${library}_internal INTERFACE FILE_SET HEADERS BASE_DIRS ${towpath_SOURCE_DIR} FILES ${arg_INTERNAL})
+    set_target_properties(${library}_internal PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+    target_link_libraries(${library}_internal INTERFACE ${library} ${arg_LIBRARIES})
+  endif()
   if(NOT name MATCHES "testing|conformance")  # what users never link
     set_property(GLOBAL APPEND PROPERTY TOWPATH_MODULES ${library})
     towpath_seen_by_fuzzer(${library})

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Reads every #include of the tree and says which one points up: layers.txt is the table.
+"""Reads every #include of the tree and says which one points up (layers.txt is the table), or comes in by
+another module's private door (PUBLIC and INTERNAL of towpath_module()).
 
     file:line: a may not include b: reason
 
@@ -73,13 +74,38 @@ def module_of(path):
     return "/".join(inner[:depth]), test
 
 
-def public_headers(cmake_files):
-    """The headers that HEADERS of towpath_module() names. `cmake_files`: path -> text."""
-    found = set()
+@dataclass
+class Headers:
+    """What towpath_module() says of headers; every other is its module's own."""
+    public: set    # installed, for users
+    internal: set  # for other modules
+    folders: set   # of the modules
+
+    def home_of(self, path):
+        """The folder of the module to which a file belongs."""
+        return next((str(folder) for folder in Path(path).parents if str(folder) in self.folders), None)
+
+
+def read_headers(cmake_files):
+    """`cmake_files`: path -> text."""
+    headers = Headers(set(), set(), {str(Path(path).parent) for path in cmake_files})
     for path, text in cmake_files.items():
-        for names in re.findall(r"\bHEADERS\s+([^A-Z)]*)", text):
-            found |= {f"{Path(path).parent}/{name}" for name in names.split()}
-    return found
+        for call in re.findall(r"towpath_module\(([^)]*)\)", text):
+            for word, names in re.findall(r"\b(PUBLIC|INTERNAL)\s+([^A-Z)]*)", call):
+                found = headers.public if word == "PUBLIC" else headers.internal
+                found |= {f"{Path(path).parent}/{name}" for name in names.split()}
+    return headers
+
+
+def check_door(headers, path, target):
+    """What is wrong with `path` including our header `target` by what its module says of it; None if nothing."""
+    if path in headers.public and target not in headers.public:
+        return f"it is PUBLIC, and {target} is not: a user's compiler would not find it"
+    if target in headers.public | headers.internal or module_of(target)[1]:
+        return None
+    if headers.home_of(path) != headers.home_of(target):
+        return f"{target} is its module's own: name it under INTERNAL in its CMakeLists.txt, or do without"
+    return None
 
 
 def check_ours(table, path, target):
@@ -102,12 +128,12 @@ def check_ours(table, path, target):
     return f"{module} may not include {other}" + (f": {row.reason}" if row.reason else "")
 
 
-def check_outside(table, path, target, public):
+def check_outside(table, path, target, headers):
     """The same for a header that is not ours."""
     module, test = module_of(path)
     for row in table.outside:
         if fnmatch.fnmatchcase(target, row.name):
-            if path in public and not test:
+            if path in headers.public and not test:
                 return f"{module} may not include <{target}> in a public header: they need only std and towpath/"
             if module in row.allowed or (test and "tests" in row.allowed):
                 return None
@@ -118,7 +144,7 @@ def check_outside(table, path, target, public):
     return None
 
 
-def check(table, files, public):
+def check(table, files, headers):
     """`files`: path -> text. All problems found."""
     problems = []
     for path, text in files.items():
@@ -131,9 +157,9 @@ def check(table, files, public):
                 inside = path.startswith("towpath/")
                 wrong = f'write includes from the root: <towpath/...>, not "{target}"' if inside else None
             elif target.startswith("towpath/"):
-                wrong = check_ours(table, path, target)
+                wrong = check_ours(table, path, target) or check_door(headers, path, target)
             else:
-                wrong = check_outside(table, path, target, public)
+                wrong = check_outside(table, path, target, headers)
             if wrong:
                 problems.append(f"{path}:{number}: {wrong}")
     return problems
@@ -144,8 +170,14 @@ def self_test(text):
     assert not problems, problems
     assert parse("a:\nb: c\nc:")[1], "a row that points up is refused"
     assert parse("no colon")[1]
-    public = public_headers({"towpath/sys/CMakeLists.txt": "towpath_module(sys\n HEADERS a.h\n b/c.h SOURCES a.cc)"})
-    assert public == {"towpath/sys/a.h", "towpath/sys/b/c.h"}, public
+    headers = read_headers({
+        "towpath/sys/CMakeLists.txt": "towpath_module(sys\n PUBLIC a.h\n  b/c.h INTERNAL fd.h SOURCES a.cc)\nf(HEADERS x.h)",
+        "towpath/core/CMakeLists.txt": "towpath_module(core PUBLIC a.h status.h)",
+        "towpath/run/CMakeLists.txt": "towpath_module(run INTERNAL mutex.h)",
+        "towpath/agent/CMakeLists.txt": "towpath_module(agent PUBLIC agent.h SOURCES agent.cc)",
+        "towpath/backends/shm/CMakeLists.txt": "towpath_module(backends/shm INTERNAL shm.h)",
+        "towpath/kv/CMakeLists.txt": "towpath_module(kv INTERNAL pool.h)"})
+    assert {"towpath/sys/a.h", "towpath/sys/b/c.h"} < headers.public and "towpath/sys/fd.h" in headers.internal, headers
     good = {
         "towpath/sys/fd.cc": "#include <towpath/core/status.h>\n#include <sys/uio.h>\n#include <liburing.h>",
         "towpath/layout/plan_test.cc": "#include <towpath/memory/testing/fake.h>\n#include <towpath/run/mutex.h>",
@@ -156,7 +188,7 @@ def self_test(text):
         "towpath/sys/private.h": "#include <liburing.h>",
         "tools/replay.cc": "#include <towpath/kv/pool.h>\n#include <fmt/format.h>\n#include \"tools/x.h\"",
     }
-    assert not check(table, good, public), check(table, good, public)
+    assert not check(table, good, headers), check(table, good, headers)
     bad = {
         "core may not include sys": ("towpath/core/a.h", "<towpath/sys/fd.h>"),
         "agent may not include backends/shm": ("towpath/agent/a.cc", "<towpath/backends/shm/b.h>"),
@@ -166,13 +198,16 @@ def self_test(text):
         "fixture.h: it is for tests": ("towpath/layout/a.cc", "<towpath/layout/a_fixture.h>"),
         "has no row": ("towpath/attic/a.cc", "<towpath/core/a.h>"),
         "from the root": ("towpath/core/a.cc", '"a.h"'),
+        "it is PUBLIC, and towpath/sys/fd.h is not": ("towpath/sys/a.h", "<towpath/sys/fd.h>"),
+        "core/own.h is its module's own": ("towpath/sys/fd.cc", "<towpath/core/own.h>"),
+        "sys/own.h is its module's own": ("tools/replay.cc", "<towpath/sys/own.h>"),
         "in a public header": ("towpath/sys/a.h", "<liburing.h>"),
         "may not include <fmt/format.h>": ("towpath/kv/a.cc", "<fmt/format.h>"),
         "no row in layers.txt": ("towpath/kv/a.cc", "<rocksdb/db.h>"),
         "may not include <gtest/gtest.h>": ("towpath/kv/a.cc", "<gtest/gtest.h>"),
     }
     for expected, (path, target) in bad.items():
-        found = check(table, {path: f"\n#include {target}"}, public)
+        found = check(table, {path: f"\n#include {target}"}, headers)
         assert len(found) == 1 and expected in found[0] and found[0].startswith(f"{path}:2: "), (expected, found)
     print(f"check_layers: {len(good)} good and {len(bad)} bad files distinguished")
 
@@ -191,7 +226,7 @@ def main():
         return 0
     table, problems = parse(table_text)
     files = read_tracked("*.h", "*.cc")
-    problems += check(table, files, public_headers(read_tracked("*CMakeLists.txt")))
+    problems += check(table, files, read_headers(read_tracked("towpath/*CMakeLists.txt")))
     print("\n".join(problems) if problems else f"check_layers: {len(files)} files, every include points up")
     return 1 if problems else 0
 

@@ -20,6 +20,14 @@ function(use_towpath)
   ask_pkg_config(flags towpath --cflags --libs)
   run(${COMPILER} ${how} -std=c++20 ${OUTSIDE}/outside.cc -o ${WORK}/outside ${flags})
   run(${WORK}/outside)
+  # What was installed needs nothing that was not. That each header compiles alone is ./dev check's business.
+  file(GLOB_RECURSE headers RELATIVE ${WORK}/prefix/include ${WORK}/prefix/include/towpath/*.h)
+  list(FILTER headers EXCLUDE REGEX "^towpath/(c|openshmem)/|nixl_capi")
+  list(LENGTH headers count)
+  message("${count} public headers")
+  list(TRANSFORM headers REPLACE "(.+)" "#include <\\1>\n")
+  file(WRITE ${WORK}/all.cc ${headers})
+  run(${COMPILER} ${how} -std=c++20 -fsyntax-only ${WORK}/all.cc ${flags})
 endfunction()
 
 # A library with an interface in C: found with pkg-config alone.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <towpath/core/text.h>
+#include <towpath/kv/tiers/object_tier.h>
 #include <towpath/run/file_engines.h>
 #include <towpath/sys/random.h>
 #include <towpath/sys/system_file.h>

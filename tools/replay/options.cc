@@ -5,6 +5,7 @@
 #include <towpath/core/text.h>
 #include <towpath/kv/digest.h>
 #include <towpath/kv/disk/segment_format.h>
+#include <towpath/kv/tiers/object_tier.h>
 #include <towpath/standard/kvbm_settings.h>
 
 #include "tools/traces/model.h"

@@ -14,7 +14,7 @@ namespace towpath::tools::replay {
 Result<layout::PhysicalLayout> open_host_pool(const layout::LayoutConfig& config,
                                               agent::Agent& agent);
 
-/// Makes a block's bytes in its slot: those that its hash says (kv/pattern.h). How many.
+/// Makes a block's bytes in its slot: those that its hash says (traces/pattern.h). How many.
 Result<std::uint64_t> fill_block(const layout::PhysicalLayout& layout, kv::BlockHash hash,
                                  kv::SlotId slot);
 /// Salted with the block's hash: no other block's bytes have it.

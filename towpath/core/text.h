@@ -51,8 +51,8 @@ std::string format_bytes(std::uint64_t bytes);
 /// "64K", "64KiB", "1.5G", "4096" -> bytes, in powers of 1024. Errors: invalid_argument.
 Result<std::uint64_t> parse_bytes(std::string_view text);
 
-/// A name that may hold any bytes, made safe to print: printable ASCII stays, the rest is \xNN, and
-/// more than `limit` bytes are cut with "...".
+/// A name that may hold any bytes, made safe to print: printable ASCII stays, the rest is `\\xNN`,
+/// and more than `limit` bytes are cut with "...".
 std::string printable(std::string_view name, std::size_t limit = 64);
 
 /// A name that may hold any bytes, as letters, digits, '-', '_' and '.', everything else %XX: safe

@@ -18,7 +18,7 @@
 namespace towpath::memory {
 
 struct SharedMemoryOptions {
-  std::string name = "towpath";  ///< a hint for people, seen in /proc/<pid>/maps; need not be new
+  std::string name = "towpath";  ///< a hint for people, seen in /proc/PID/maps; need not be new
   std::uint64_t size_bytes = 0;
 };
 

@@ -1,12 +1,15 @@
 #include <utility>
 
 #include <towpath/core/text.h>
+#include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/tiers/disk_tier.h>
+#include <towpath/kv/tiers/object_tier.h>
 #include <towpath/layout/builder.h>
 #include <towpath/memory/shared_region.h>
 #include <towpath/run/file_engines.h>
 #include <towpath/standard/connector_node.h>
 #include <towpath/standard/rendezvous_url.h>
+#include <towpath/standard/standard.h>
 #include <towpath/standard/telemetry_environment.h>
 #include <towpath/sys/random.h>
 
@@ -63,6 +66,11 @@ layout::LayoutConfig kept_config(const ConnectorNodeOptions& options) {
   config.format = layout::BlockFormat::nhd;
   return config;
 }
+
+ConnectorNode::ConnectorNode() = default;
+ConnectorNode::~ConnectorNode() = default;
+
+bool ConnectorNode::is_inherited() const noexcept { return node_->agent().is_inherited(); }
 
 Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOptions& options) {
   if (options.host_blocks == 0 || options.host_blocks >= kv::kNoSlot)
@@ -195,7 +203,7 @@ Status ConnectorNode::start_serving() {
   return {};
 }
 
-kv::TieredKeeper::Figures ConnectorNode::kept() const {
+kv::KeeperFigures ConnectorNode::kept() const {
   const run::MutexLock lock(mutex_);
   return keeper_->figures();
 }

@@ -20,16 +20,22 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/connector/worker.h>
+#include <towpath/kv/figures.h>
+#include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/worker.h>
 #include <towpath/standard/environment.h>
 #include <towpath/standard/object_place.h>
-#include <towpath/standard/standard.h>
 #include <towpath/sys/file.h>
 
+namespace towpath::kv {
+class TieredKeeper;
+}
+
 namespace towpath::standard {
+
+class Node;
 
 /// Other workers whose blocks are leased, and who lease from here.
 struct ConnectorPeers {
@@ -81,6 +87,7 @@ class ConnectorNode {
   /// Errors: invalid_argument (shapes and regions that do not fit; the rendezvous), exhausted, and
   /// those of opening the folder, the backends and the rendezvous, and of registering memory.
   static Result<std::unique_ptr<ConnectorNode>> open(const ConnectorNodeOptions& options);
+  ~ConnectorNode();
 
   /// What `work(worker)` returns. Nobody else works meanwhile, the serving thread neither.
   template <class Work>
@@ -90,15 +97,15 @@ class ConnectorNode {
   }
   /// Whether this process is a forked child of the one that opened it: then it is not to be
   /// called, and not to be destroyed.
-  bool is_inherited() const noexcept { return node_->agent().is_inherited(); }
-  kv::TieredKeeper::Figures kept() const TOWPATH_EXCLUDES(mutex_);
+  bool is_inherited() const noexcept;
+  kv::KeeperFigures kept() const TOWPATH_EXCLUDES(mutex_);
   /// All zero without peers.
   kv::PeerFigures granting() const TOWPATH_EXCLUDES(mutex_);
   /// Where this cache's files lie; empty: nowhere.
   const std::string& folder() const { return folder_; }
 
  private:
-  ConnectorNode() = default;
+  ConnectorNode();
   Result<blockcopy::LayoutHandle> register_caches(const ConnectorNodeOptions& options);
   Result<layout::PhysicalLayout> kept_memory(const ConnectorNodeOptions& options);
   using Tiers = std::vector<std::unique_ptr<kv::BlockTier>>;

@@ -4,8 +4,8 @@
 //
 //   ObjectPlace::parse("s3://cold/llama-3.1-8b:10GiB")
 //   ObjectPlace::parse("s3://cold/kv:1TiB?endpoint_override=http://10.0.0.7:9000&region=eu")
-//   open_object_tier(place, {.agent = &agent, .block_bytes = bytes, .presence = &presence, .tier =
-//   2})
+//   open_object_tier(place, {.agent = &agent, .block_bytes = bytes, .block_directory = &directory,
+//   .tier = 2})
 //
 // Thread: as ObjectTier's.
 #pragma once
@@ -14,7 +14,11 @@
 #include <string>
 
 #include <towpath/backend/backend.h>
-#include <towpath/kv/tiers/object_tier.h>
+
+namespace towpath::kv {
+class ObjectTier;
+struct ObjectTierOptions;
+}  // namespace towpath::kv
 
 namespace towpath::standard {
 

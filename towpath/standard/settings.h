@@ -4,11 +4,11 @@
 // (configuration.h) and passes on what it says. NIXL's users set NIXL_*; each of these also works
 // as TOWPATH_*, which wins.
 //
-//   PLUGIN_DIR             a directory of backends from outside (plugin.h); none is searched unset
-//   LOG_LEVEL              TRACE DEBUG INFO WARN ERROR FATAL
-//   TRANSFER_TIMEOUT_MS    deadline of transfers that are posted without one
-//   LISTEN_HOST            where the listener for metadata is reached: 127.0.0.1 unless set
-//   TOKEN_FILE             a file with the token that listeners and their clients share;
+//   PLUGIN_DIR             a directory of backends from outside (plugin_abi.h); none is searched
+//   unset LOG_LEVEL              TRACE DEBUG INFO WARN ERROR FATAL TRANSFER_TIMEOUT_MS    deadline
+//   of transfers that are posted without one LISTEN_HOST            where the listener for metadata
+//   is reached: 127.0.0.1 unless set TOKEN_FILE             a file with the token that listeners
+//   and their clients share;
 //                          on one host none is needed (metadata_security.h)
 //   TLS_CERT_FILE, TLS_KEY_FILE, TLS_CA_FILE   certificates for the same, instead of a token
 //   ETCD_ENDPOINTS         http://host:port, several with commas

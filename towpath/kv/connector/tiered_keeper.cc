@@ -230,11 +230,11 @@ BlockKeeper::News TieredKeeper::take_news() {
   return news;
 }
 
-TieredKeeper::Figures TieredKeeper::figures() const {
+KeeperFigures TieredKeeper::figures() const {
   const TieredCacheFigures all = cache_->figures();
-  Figures reported{.from_memory = from_memory_,
-                   .quarantined = all.quarantined,
-                   .last_failure = all.last_failure};
+  KeeperFigures reported{.from_memory = from_memory_,
+                         .quarantined = all.quarantined,
+                         .last_failure = all.last_failure};
   if (damaged_in_memory_ > 0) reported.quarantined["host, held"] = damaged_in_memory_;
   for (std::size_t i = 0; i < all.below.size() - (leases_ ? 1 : 0); ++i) {
     const TierFigures& tier = all.below[i];

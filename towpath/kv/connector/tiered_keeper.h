@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <towpath/kv/connector/block_keeper.h>
+#include <towpath/kv/figures.h>
 #include <towpath/kv/peers/peer_leases.h>
 #include <towpath/kv/tiers/relayed_tier.h>
 #include <towpath/kv/tiers/tiered_cache.h>
@@ -69,15 +70,7 @@ class TieredKeeper final : public BlockKeeper {
   }
   std::vector<TierCost> costs() const override { return cache_->costs(); }
 
-  struct Figures {
-    std::uint64_t from_memory = 0;                     ///< blocks that were there
-    std::map<std::string, std::uint64_t> from_below;   ///< by tier, but for peers'
-    std::uint64_t written = 0;                         ///< to the tiers below
-    std::uint64_t not_written = 0;                     ///< times that one of them did not take it
-    std::map<std::string, std::uint64_t> quarantined;  ///< by reason
-    Status last_failure;                               ///< of a tier below
-  };
-  Figures figures() const;
+  KeeperFigures figures() const;
 
   /// Null: there are none.
   PeerLeases* peers() { return leases_.get(); }

@@ -11,22 +11,13 @@
 #include <memory>
 #include <string>
 
+#include <towpath/kv/figures.h>
 #include <towpath/kv/peers/block_lessor.h>
 #include <towpath/kv/peers/catalogue_exchange.h>
 #include <towpath/kv/peers/catalogue_journal.h>
 #include <towpath/kv/peers/peer_tier.h>
 
 namespace towpath::kv {
-
-struct PeerFigures {
-  std::uint64_t peers = 0;       ///< that are known now
-  std::uint64_t leased = 0;      ///< blocks that came, and proved
-  std::uint64_t staged = 0;      ///< of these, by way of a staging
-  std::uint64_t not_proven = 0;  ///< that came, and did not
-  std::uint64_t granted = 0;
-  std::uint64_t failed_sessions = 0;
-  Status last_failure;
-};
 
 class PeerLeases {
  public:

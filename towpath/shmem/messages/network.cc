@@ -1,5 +1,6 @@
 #include <towpath/core/text.h>
 #include <towpath/net/tcp/tcp_worker.h>
+#include <towpath/net/ucx/ucx_worker.h>
 #include <towpath/shmem/messages/frames.h>
 #include <towpath/shmem/messages/network.h>
 

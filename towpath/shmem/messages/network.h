@@ -12,8 +12,14 @@
 #include <string_view>
 
 #include <towpath/core/clock.h>
-#include <towpath/net/ucx/ucx_worker.h>
+#include <towpath/core/result.h>
+#include <towpath/net/ucx/ucx_options.h>
 #include <towpath/telemetry/log.h>
+
+namespace towpath::net {
+class MessageListener;
+class MessageWorker;
+}  // namespace towpath::net
 
 namespace towpath::shmem {
 

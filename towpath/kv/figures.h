@@ -1,0 +1,33 @@
+// What a keeper of blocks and its peers' leases have counted. Thread: values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include <towpath/core/status.h>
+
+namespace towpath::kv {
+
+/// What a keeper did.
+struct KeeperFigures {
+  std::uint64_t from_memory = 0;                     ///< blocks that were there
+  std::map<std::string, std::uint64_t> from_below;   ///< by tier, but for peers'
+  std::uint64_t written = 0;                         ///< to the tiers below
+  std::uint64_t not_written = 0;                     ///< times that one of them did not take it
+  std::map<std::string, std::uint64_t> quarantined;  ///< by reason
+  Status last_failure;                               ///< of a tier below
+};
+
+/// What was leased from peers, and granted to them.
+struct PeerFigures {
+  std::uint64_t peers = 0;       ///< that are known now
+  std::uint64_t leased = 0;      ///< blocks that came, and proved
+  std::uint64_t staged = 0;      ///< of these, by way of a staging
+  std::uint64_t not_proven = 0;  ///< that came, and did not
+  std::uint64_t granted = 0;
+  std::uint64_t failed_sessions = 0;
+  Status last_failure;
+};
+
+}  // namespace towpath::kv
