@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 
 #include <towpath/backend/conformance/growth.h>
 #include <towpath/backend/conformance/matrix.h>
@@ -52,6 +53,10 @@ struct Target {
     auto made = agent->register_region(memory.region());
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     if (made.ok()) registration = *std::move(made);
+    // The peer may still write to what was there before, and waits for its end: this side helps.
+    const std::jthread helper([this](const std::stop_token& stop) {
+      while (!stop.stop_requested()) agent->progress();
+    });
     return peer.load_metadata(*agent->metadata()) &&
            peer.keep_writing("near", memory.region()->descriptor(), extent_bytes);
   }
