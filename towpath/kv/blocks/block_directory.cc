@@ -3,16 +3,33 @@
 #include <utility>
 
 #include <towpath/core/check.h>
+#include <towpath/core/dense_table.h>
 #include <towpath/kv/blocks/block_directory.h>
 
 namespace towpath::kv {
 
 using run::MutexLock;
 
+namespace {
+
+/// 12 bytes, not 16: there may be millions.
+struct Known {
+  std::uint32_t low = 0, high = 0;  // halves of the block's hash
+  std::uint16_t tiers = 0;
+
+  static Known of(BlockHash hash) noexcept {
+    return {static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32U), 0};
+  }
+  bool is_free() const noexcept { return tiers == 0; }
+  BlockHash key() const noexcept { return std::uint64_t{high} << 32U | low; }
+};
+
+}  // namespace
+
 // Each on cache lines of its own.
 struct alignas(128) BlockDirectory::Shard {
   mutable run::Mutex mutex;
-  std::unordered_map<BlockHash, std::uint16_t> tiers TOWPATH_GUARDED_BY(mutex);
+  DenseTable<Known> known TOWPATH_GUARDED_BY(mutex);
   Events news TOWPATH_GUARDED_BY(mutex);
 
   void report(const BlockEvent& event, std::size_t at_most) TOWPATH_REQUIRES(mutex) {
@@ -37,10 +54,15 @@ bool BlockDirectory::add(BlockHash hash, TierIndex tier, std::optional<BlockHash
   TOWPATH_CHECK(tier < kMaxTiers, "a tier that fits the mask");
   Shard& shard = shard_of(hash);
   const MutexLock lock(shard.mutex);
-  std::uint16_t& tiers = shard.tiers[hash];
   const auto bit = static_cast<std::uint16_t>(1U << tier);
-  if (tiers & bit) return false;
-  tiers |= bit;
+  if (Known* known = shard.known.find(hash); known == nullptr) {
+    Known fresh = Known::of(hash);
+    fresh.tiers = bit;
+    shard.known.put(fresh);
+  } else {
+    if (known->tiers & bit) return false;
+    known->tiers |= bit;
+  }
   shard.report({BlockEvent::Kind::stored, tier, hash, parent}, kept_per_shard_);
   return true;
 }
@@ -48,11 +70,13 @@ bool BlockDirectory::add(BlockHash hash, TierIndex tier, std::optional<BlockHash
 bool BlockDirectory::remove(BlockHash hash, TierIndex tier) {
   Shard& shard = shard_of(hash);
   const MutexLock lock(shard.mutex);
-  const auto known = shard.tiers.find(hash);
+  Known* known = shard.known.find(hash);
   const auto bit = static_cast<std::uint16_t>(tier < kMaxTiers ? 1U << tier : 0U);
-  if (known == shard.tiers.end() || !(known->second & bit)) return false;
-  known->second = static_cast<std::uint16_t>(known->second & ~bit);
-  if (known->second == 0) shard.tiers.erase(known);
+  if (known == nullptr || !(known->tiers & bit)) return false;
+  if (known->tiers == bit)
+    shard.known.take_out(known);
+  else
+    known->tiers = static_cast<std::uint16_t>(known->tiers & ~bit);
   shard.report({BlockEvent::Kind::removed, tier, hash, {}}, kept_per_shard_);
   return true;
 }
@@ -60,8 +84,8 @@ bool BlockDirectory::remove(BlockHash hash, TierIndex tier) {
 std::uint16_t BlockDirectory::tiers_of(BlockHash hash) const {
   const Shard& shard = shard_of(hash);
   const MutexLock lock(shard.mutex);
-  const auto known = shard.tiers.find(hash);
-  return known == shard.tiers.end() ? std::uint16_t{0} : known->second;
+  const Known* known = shard.known.find(hash);
+  return known == nullptr ? std::uint16_t{0} : known->tiers;
 }
 
 std::optional<TierIndex> BlockDirectory::fastest(BlockHash hash) const {
@@ -88,9 +112,11 @@ std::vector<BlockEvent> BlockDirectory::snapshot() const {
   std::vector<BlockEvent> all;
   for (std::size_t i = 0; i < kShards; ++i) {
     const MutexLock lock(shards_[i].mutex);
-    for (const auto& [hash, tiers] : shards_[i].tiers)
+    shards_[i].known.for_each([&](const Known& known) {
       for (TierIndex tier = 0; tier < kMaxTiers; ++tier)
-        if (tiers & (1U << tier)) all.push_back({BlockEvent::Kind::stored, tier, hash, {}});
+        if (known.tiers & (1U << tier))
+          all.push_back({BlockEvent::Kind::stored, tier, known.key(), {}});
+    });
   }
   return all;
 }

@@ -17,14 +17,14 @@ constexpr std::uint64_t kLookedThrough = std::uint64_t{256} << 20U;
 
 std::optional<BlockStore::Found> BlockStore::find(BlockHash hash) const {
   const auto known = index_.find(hash);
-  if (known == index_.end()) return std::nullopt;
-  return Found{known->second.record.digest, known->second.record.length};
+  if (!known) return std::nullopt;
+  return Found{known->record.digest, known->record.length};
 }
 
 std::vector<BlockHash> BlockStore::hashes() const {
   std::vector<BlockHash> all;
   all.reserve(index_.size());
-  for (const auto& [hash, place] : index_) all.push_back(hash);
+  index_.for_each([&](const Place& place) { all.push_back(place.record.hash); });
   return all;
 }
 
@@ -37,8 +37,8 @@ Status BlockStore::get(BlockHash hash, ByteSpan into) {
 
 Status BlockStore::begin(BlockRead& read, BlockHash hash, ByteSpan into) {
   const auto known = index_.find(hash);
-  if (known == index_.end()) return error(Code::not_found, cat("no block ", hex(hash)));
-  const Place& place = known->second;
+  if (!known) return error(Code::not_found, cat("no block ", hex(hash)));
+  const Place& place = *known;
   if (into.size() != place.record.length)
     return error(Code::invalid_argument, cat("block ", hex(hash), " has ", place.record.length,
                                              " bytes; room was given for ", into.size()));
@@ -64,12 +64,10 @@ Status BlockStore::end(BlockRead& read) {
   return {};
 }
 
-/// Null: meanwhile the block has gone, or lies elsewhere.
-BlockStore::Place* BlockStore::place_of(const BlockRead& read) {
+/// False: meanwhile the block has gone, or lies elsewhere.
+bool BlockStore::is_where_it_was(const BlockRead& read) const {
   const auto known = index_.find(read.record.hash);
-  const bool is_there = known != index_.end() && known->second.segment == read.segment &&
-                        known->second.offset == read.offset;
-  return is_there ? &known->second : nullptr;
+  return known && known->segment == read.segment && known->offset == read.offset;
 }
 
 Status BlockStore::check_bytes(const Digest& digest, ConstByteSpan bytes) const {
@@ -80,7 +78,7 @@ Status BlockStore::check_bytes(const Digest& digest, ConstByteSpan bytes) const 
 
 Status BlockStore::quarantine(const BlockRead& read, const std::string& reason, Status cause) {
   const BlockHash hash = read.record.hash;
-  if (place_of(read) == nullptr)
+  if (!is_where_it_was(read))
     return error(Code::not_found, cat("block ", hex(hash), " went while it was read"))
         .because(std::move(cause));
   ++figures_.quarantined[reason];
@@ -185,9 +183,10 @@ Status BlockStore::end(RecordWrite& write) {
   segments_.at(write.segment).note_written(room_of(write.record));
   if (write.record.kind == RecordKind::removal) return {};
   // One that is leaving is got from where it was until what was written now is there for good.
-  const auto [place, is_new] = index_.try_emplace(write.record.hash, Place{write, false});
-  if (!is_new) place->second.is_kept = true, ++figures_.kept;
   unacknowledged_.push_back(write);
+  auto place = index_.find(write.record.hash);
+  if (place) place->is_kept = true, ++figures_.kept;
+  index_.put(place.value_or(Place{write, false}));
   return {};
 }
 
@@ -264,23 +263,23 @@ Status BlockStore::end(SegmentSync& sync) {
 }
 
 void BlockStore::acknowledge(const PlacedRecord& synced) {
-  const auto known = index_.find(synced.record.hash);
-  if (known == index_.end()) return;  // removed meanwhile
-  const Place& place = known->second;
-  const bool was_put_anew = place.segment >= synced.segment && place.offset != synced.offset;
+  const auto place = index_.find(synced.record.hash);
+  if (!place) return;  // removed meanwhile
+  const bool was_put_anew = place->segment >= synced.segment && place->offset != synced.offset;
   if (was_put_anew) return;
-  const bool is_news = !place.acknowledged;
-  known->second = {synced, true};
-  if (is_news) report_there(synced.record.hash);
+  index_.put({synced, true});
+  if (!place->acknowledged) report_there(synced.record.hash);
 }
 
 /// One that was leaving is still where it was.
 void BlockStore::forget_unacknowledged(BlockHash hash) {
-  const auto known = index_.find(hash);
-  if (known == index_.end()) return;
-  known->second.is_kept = false;
-  if (known->second.acknowledged) return;
-  index_.erase(known);
+  auto place = index_.find(hash);
+  if (!place) return;
+  if (place->acknowledged) {
+    place->is_kept = false;
+    return index_.put(*place);
+  }
+  index_.erase(hash);
   report_gone(hash);
 }
 
@@ -336,7 +335,7 @@ Segment BlockStore::give_up_oldest() {
 
 bool BlockStore::is_leaving(BlockHash hash) const {
   const auto known = index_.find(hash);
-  return known != index_.end() && known->second.segment < leaving_before_ && !known->second.is_kept;
+  return known && known->segment < leaving_before_ && !known->is_kept;
 }
 
 void BlockStore::note_leaving() {
@@ -350,11 +349,7 @@ void BlockStore::note_leaving() {
 }
 
 void BlockStore::forget_segment(std::uint64_t number) {
-  std::erase_if(index_, [&](const auto& entry) {
-    if (entry.second.segment != number) return false;
-    report_gone(entry.first);
-    return true;
-  });
+  for (const BlockHash gone : index_.erase_segment(number)) report_gone(gone);
   segments_.erase(number);
 }
 

@@ -30,10 +30,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <towpath/kv/blocks/block_directory.h>
+#include <towpath/kv/disk/block_index.h>
 #include <towpath/kv/disk/index_format.h>
 #include <towpath/kv/disk/record_io.h>
 #include <towpath/kv/disk/segment.h>
@@ -145,10 +145,7 @@ class BlockStore {
   const Status& read_only() const noexcept { return read_only_; }
 
  private:
-  struct Place : PlacedRecord {
-    bool acknowledged = true;
-    bool is_kept = false;  // it was leaving, and is written again, which no sync has covered yet
-  };
+  using Place = BlockIndex::Place;
 
   BlockStore(sys::FileSystem& files, BlockStoreOptions options,
              std::unique_ptr<sys::FileDevice> device)
@@ -177,7 +174,7 @@ class BlockStore {
   void note_leaving();
   Status check_bytes(const Digest& digest, ConstByteSpan bytes) const;
   Status quarantine(const BlockRead& read, const std::string& reason, Status cause);
-  Place* place_of(const BlockRead& read);
+  bool is_where_it_was(const BlockRead& read) const;
   void forget_unacknowledged(BlockHash hash);
   void acknowledge(const PlacedRecord& synced);
   std::uint64_t bytes_on_disk() const;
@@ -195,7 +192,7 @@ class BlockStore {
   std::size_t writing_ = 0;               // records
   bool is_dirty_ = false;                 // records were written that no sync has covered
   bool is_syncing_ = false;
-  std::unordered_map<BlockHash, Place> index_;
+  BlockIndex index_;
   std::uint64_t leaving_before_ = 0;          // blocks in segments of lower numbers are leaving
   std::vector<PlacedRecord> unacknowledged_;  // in the current segment, and not being synced
   Figures figures_;

@@ -66,6 +66,9 @@ Status BlockStore::recover() {
   if (options_.direct) figures_.direct_refusal = ask_for_direct();
   TOWPATH_TRY(const std::vector<std::string> names, files_.list(options_.directory));
   std::vector<IndexedSegment> known = read_checkpoint(names);
+  std::size_t blocks = 0;
+  for (const IndexedSegment& segment : known) blocks += segment.blocks.size();
+  index_.make_room(blocks);
   for (const std::string& name : names) {
     const auto number = Segment::number_of(name);
     if (!number) continue;
@@ -76,7 +79,7 @@ Status BlockStore::recover() {
       (void)files_.remove(cat(options_.directory, "/", name));
   }
   drop_empty_segments();
-  for (const auto& [hash, place] : index_) report_there(hash);
+  index_.for_each([&](const BlockIndex::Place& place) { report_there(place.record.hash); });
   note_leaving();
   read_only_ = ask_to_write();
   if (read_only_.code() == Code::exhausted) read_only_ = {};  // room can be made
@@ -142,7 +145,9 @@ Status BlockStore::recover_segment(const std::string& file_name,
   const std::uint64_t number = segment.name().number;
   if (is_indexed) {
     for (const IndexedBlock& block : indexed->blocks) {
-      if (!range_fits(block.offset, room_of(block.record), UINT64_MAX / 2)) continue;
+      if (block.offset % kSegmentPage != 0 ||
+          !range_fits(block.offset, room_of(block.record), segment.end()))
+        continue;
       note(block.record, segment.name(), block.offset);
       ++figures_.from_index;
     }
@@ -174,9 +179,9 @@ Status BlockStore::scan(Segment& segment, std::uint64_t from) {
 
 void BlockStore::note(const Record& record, const SegmentName& segment, std::uint64_t offset) {
   if (record.kind == RecordKind::removal)
-    index_.erase(record.hash);
-  else
-    index_[record.hash] = {{record, segment.number, offset}, true};
+    (void)index_.erase(record.hash);
+  else if (BlockIndex::can_name(offset))
+    index_.put({{record, segment.number, offset}, true});
 }
 
 // Written beside the old one, and put in its place in one step.
@@ -190,8 +195,9 @@ Status BlockStore::checkpoint() {
     at[number] = all.size();
     all.push_back({segment.name(), segment.end(), {}});
   }
-  for (const auto& [hash, place] : index_)
+  index_.for_each([&](const BlockIndex::Place& place) {
     all[at.at(place.segment)].blocks.push_back({place.record, place.offset});
+  });
   const std::string fresh = cat(options_.directory, "/", kNewIndexName);
   (void)files_.remove(fresh);  // of a life that ended; whatever it is, nothing is written to it
   TOWPATH_TRY(const auto file,
