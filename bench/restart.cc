@@ -87,7 +87,7 @@ double time_of(const Clock& clock, const std::function<void()>& work) {
   return static_cast<double>((clock.now() - begin).count());
 }
 
-/// Both: the store's own, and what it says to those who look a block up.
+/// Both: the store's own, and what a lookup by hash needs.
 double bytes_per_block(Left& left, std::uint64_t blocks) {
   const std::uint64_t before = ::mallinfo2().uordblks + ::mallinfo2().hblkhd;
   kv::BlockDirectory directory;

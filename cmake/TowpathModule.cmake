@@ -27,7 +27,7 @@ function(towpath_module name)
     set_target_properties(${library}_internal PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
     target_link_libraries(${library}_internal INTERFACE ${library} ${arg_LIBRARIES})
   endif()
-  if(NOT name MATCHES "testing|conformance")  # what users never link
+  if(NOT name MATCHES "testing|conformance|tutorial")  # what users never link
     set_property(GLOBAL APPEND PROPERTY TOWPATH_MODULES ${library})
     towpath_seen_by_fuzzer(${library})
   endif()
