@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <new>
 
 #include <towpath/agent/agent.h>
 #include <towpath/agent/core.h>
@@ -206,12 +205,7 @@ Transfer::~Transfer() {
     return;
   }
   const std::shared_ptr<AgentCore> agent = core_->agent;
-  const std::shared_ptr<TransferCore> last = core_;
-  try {
-    agent->transfers.abandon(std::move(core_));
-  } catch (const std::bad_alloc&) {
-    last->keep_alive = last;  // nobody can end it now: it stays, with all that it touches
-  }
+  agent->transfers.abandon(std::move(core_));
 }
 
 Status Transfer::post(const PostOptions& options) {

@@ -56,12 +56,12 @@ void BackendInstance::unlink(TransferCore& transfer) {
 
 void BackendInstance::stop(TransferCore& transfer, Outcome outcome, Status why) {
   if (!transfer.is_active()) return;
+  to_cancel_.push_back(transfer.keep_alive);  // first: what finds no memory has changed nothing
   if (transfer.outcome.load(std::memory_order_relaxed) == Outcome::none) {
     transfer.status = std::move(why);
     transfer.outcome.store(outcome, std::memory_order_release);
     transfer.state.store(TransferState::draining, std::memory_order_release);
   }
-  to_cancel_.push_back(transfer.keep_alive);
 }
 
 bool BackendInstance::any_active(const std::function<bool(const TransferCore&)>& matches) const {
@@ -158,11 +158,11 @@ void BackendInstance::note_failures(TransferCore& transfer, const backend::Compl
 
 void BackendInstance::expire(Instant now) {
   if (now < next_deadline_) return;
-  next_deadline_ = Instant::never();
+  Instant next = Instant::never();  // noted in the end: what finds no memory is tried again
   for (TransferCore* transfer = active_; transfer != nullptr; transfer = transfer->next) {
     if (transfer->outcome.load(std::memory_order_relaxed) != Outcome::none) continue;
     if (transfer->deadline > now) {
-      next_deadline_ = std::min(next_deadline_, transfer->deadline);
+      next = std::min(next, transfer->deadline);
       continue;
     }
     const auto after = std::chrono::duration_cast<std::chrono::milliseconds>(transfer->deadline -
@@ -174,6 +174,7 @@ void BackendInstance::expire(Instant now) {
                    after.count(), " ms"),
                "give it more time, or look at the peer: it may be stopped or overloaded"));
   }
+  next_deadline_ = next;
   renew_deadline();
 }
 
@@ -193,27 +194,24 @@ void BackendInstance::settle() {
   lost_.clear();
 }
 
+// One, which stays in the list until it was asked: if memory runs out before, the next call asks
+// again.
 void BackendInstance::drain() {
-  std::vector<std::shared_ptr<TransferCore>> cancelling;
-  cancelling.swap(to_cancel_);
-  std::vector<backend::Connection*> cutting;
-  for (const std::shared_ptr<TransferCore>& transfer : cancelling) {
-    if (!transfer->is_active()) continue;  // it ended while another was cancelled
-    transfer->operation->cancel();
-    if (transfer->is_active() && backend->capabilities().quiesced == backend::Quiescence::teardown)
-      cutting.push_back(transfer->peer().paths[index].connection.get());
-  }
-  std::ranges::sort(cutting);
-  const auto repeated = std::ranges::unique(cutting);
-  cutting.erase(repeated.begin(), repeated.end());
-  for (backend::Connection* connection : cutting) {
-    log_.warning("connection torn down to make a transfer quiet", {{"backend", name}});
-    backend->teardown(*connection);
-    on_peer_lost(
-        *connection,
-        error(Code::peer_lost, cat("connection over ", name, " was torn down to end a transfer"),
-              "load the peer's metadata again"));
-  }
+  const std::shared_ptr<TransferCore> transfer = to_cancel_.back();
+  if (transfer->is_active()) transfer->operation->cancel();
+  if (transfer->is_active() && backend->capabilities().quiesced == backend::Quiescence::teardown)
+    cut(transfer->peer());
+  to_cancel_.erase(std::ranges::find(to_cancel_.rbegin(), to_cancel_.rend(), transfer).base() - 1);
+}
+
+void BackendInstance::cut(Peer& peer) {
+  const Status why =
+      error(Code::peer_lost, cat("connection over ", name, " was torn down to end a transfer"),
+            "load the peer's metadata again");
+  log_.warning("connection torn down to make a transfer quiet", {{"backend", name}});
+  backend::Connection& connection = *peer.paths[index].connection;
+  backend->teardown(connection);
+  on_peer_lost(connection, why);
 }
 
 bool BackendInstance::progress() {

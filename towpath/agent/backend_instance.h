@@ -149,6 +149,7 @@ class BackendInstance final : public backend::Events {
       TOWPATH_REQUIRES(mutex);
   void expire(Instant now) TOWPATH_REQUIRES(mutex);
   void drain() TOWPATH_REQUIRES(mutex);
+  void cut(Peer& peer) TOWPATH_REQUIRES(mutex);
   bool flush(Peer& peer, Instant now, Instant& next_repeat) TOWPATH_REQUIRES(mutex);
   /// settle() and progress() flush its outbox.
   void flush_later(Peer& peer) TOWPATH_REQUIRES(mutex);

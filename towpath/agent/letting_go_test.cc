@@ -1,5 +1,6 @@
 // Memory and agents that go while transfers move, and many threads at once.
 #include <atomic>
+#include <new>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -270,6 +271,43 @@ TEST(LettingGoTest, is_used_from_many_threads_at_once) {
       advertised += p.right->wait_notifications(std::chrono::seconds(20)).size();
   }
   EXPECT_EQ(done.load(), 400);
+}
+
+// A backend that finds no memory to cancel one transfer is asked again, and for the others.
+TEST(LettingGoTest, no_transfer_is_forgotten_where_memory_runs_out) {
+  for (const auto quiesced : {backend::Quiescence::immediate, backend::Quiescence::teardown}) {
+    ManualClock clock;
+    Script script;
+    script.can.quiesced = quiesced;
+    script.is_eager = false;
+    int asked = 0;
+    script.on_cancel = [&] {
+      if (++asked <= 2) throw std::bad_alloc();
+    };
+    backend::Registry registry;
+    ASSERT_TRUE(registry.add(scripted_type("scripted", script)).ok());
+    const auto agent = *Agent::create({.name = "short", .registry = &registry, .clock = &clock});
+    ASSERT_TRUE(agent->add_backend("scripted").ok());
+    memory::SharedRegion region;
+    const memory::Registration pool = Pair::pool_of(*agent, region);
+    std::vector<Transfer> all;
+    for (int i = 0; i < 3; ++i) {
+      all.push_back(*agent->create_transfer(TransferOp::write, Pair::blocks(region, 0, 1), "short",
+                                            Pair::blocks(region, 1, 1)));
+      ASSERT_TRUE(all.back().post({.timeout = std::chrono::seconds(1)}).ok());
+    }
+    clock.advance(std::chrono::seconds(2));
+    for (int i = 0; i < 3; ++i) {
+      try {
+        agent->progress();
+      } catch (const std::bad_alloc&) {
+      }
+    }
+    for (const Transfer& transfer : all) {
+      EXPECT_EQ(transfer.outcome(), Outcome::timed_out);
+      EXPECT_TRUE(transfer.ended()) << "it was not cancelled";
+    }
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Transfers: from two prepared sides to bytes under way, and what is used again afterwards.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <towpath/agent/core.h>
@@ -270,8 +271,11 @@ void Transfers::cancel(TransferCore& transfer) {
   });
 }
 
-void Transfers::abandon(std::shared_ptr<TransferCore> transfer) {
-  cancel(*transfer);
+void Transfers::abandon(std::shared_ptr<TransferCore> transfer) noexcept {
+  try {
+    cancel(*transfer);
+  } catch (const std::bad_alloc&) {  // then its deadline ends it
+  }
   BackendInstance& instance = *transfer->instance;
   engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
     if (transfer->is_active()) {  // drains by itself, then goes
@@ -287,11 +291,14 @@ void Transfers::abandon(std::shared_ptr<TransferCore> transfer) {
   transfer->local.reset();
   transfer->remote.reset();
   transfer->agent.reset();
-  for (auto& side : transfer->own_sides) {
-    if (side) put_back(std::move(side));
+  try {
+    for (auto& side : transfer->own_sides) {
+      if (side) put_back(std::move(side));
+    }
+    run::MutexLock lock(pool_mutex_);
+    if (pool_.size() < kMaxPooled) pool_.push_back(std::move(transfer));
+  } catch (const std::bad_alloc&) {  // the next transfer is made anew
   }
-  run::MutexLock lock(pool_mutex_);
-  if (pool_.size() < kMaxPooled) pool_.push_back(std::move(transfer));
 }
 
 void Transfers::close() {

@@ -57,7 +57,7 @@ class Transfers {
   Status post(TransferCore& transfer, const PostOptions& options);
   void cancel(TransferCore& transfer);
   /// The last handle is gone.
-  void abandon(std::shared_ptr<TransferCore> transfer);
+  void abandon(std::shared_ptr<TransferCore> transfer) noexcept;
 
   /// The end of the agent: lets go of what is kept for transfers to come.
   void close();

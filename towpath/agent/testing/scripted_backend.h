@@ -42,7 +42,7 @@ struct Script {
   bool is_eager = true;  ///< transfers complete in post()
   std::function<Status(ScriptedConnection&, ConstByteSpan)> on_notify;
   std::function<Status(const RegionDescriptor&)> on_register, on_import;
-  std::function<void()> on_progress;
+  std::function<void()> on_progress, on_cancel;
   std::function<Status()> on_check_pieces;  ///< what peers are in the middle of; none: nothing
 
   std::vector<Bytes> notified;       ///< what was taken, oldest first
@@ -80,6 +80,7 @@ class ScriptedOperation final : public backend::Operation {
     if (script_.is_eager) complete({});
   }
   void cancel() override {
+    if (script_.on_cancel) script_.on_cancel();
     const bool is_active = std::ranges::find(script_.active, this) != script_.active.end();
     if (is_active && script_.can.quiesced == backend::Quiescence::immediate)
       complete(error(Code::cancelled, "cancelled"));
