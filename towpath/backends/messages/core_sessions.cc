@@ -1,4 +1,5 @@
 // How links come up: the handshake (net/session), in frames of the kind hello.
+#include <new>
 #include <utility>
 
 #include <towpath/backends/messages/core.h>
@@ -84,9 +85,17 @@ Status MessageBackend::accept(const InboundText& inbound) {
   link->peer_session = dialler.session;
   link->connection = inbound.from;
   link->accepting.emplace(std::move(accepting));
-  TOWPATH_TRY(reply(*link, dialler.address));
-  half_open_.emplace(dialler.session, keep(std::move(link)));
-  return {};
+  // Known before it is answered: a peer that was answered and is not known would be lost.
+  Link& known = *keep(std::move(link));
+  try {
+    half_open_.emplace(dialler.session, &known);
+    Status replied = reply(known, dialler.address);
+    if (!replied.ok()) erase(known);
+    return replied;
+  } catch (const std::bad_alloc&) {
+    erase(known);
+    return no_memory_;
+  }
 }
 
 Status MessageBackend::reply(Link& link, ConstByteSpan address) {
