@@ -10,6 +10,7 @@ namespace {
 
 using testing::CacheFixture;
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using testing::MemoryTier;
 
 class SlowTiersTest : public CacheFixture {
@@ -90,6 +91,40 @@ TEST_F(SlowTiersTest, blocks_come_up_in_any_order_and_are_reported_in_theirs) {
   const std::vector<Promoted> came = promotion.take();
   ASSERT_EQ(came.size(), 4U);
   for (BlockHash hash = 1; hash <= 4; ++hash) expect_right(came[hash - 1].block, hash);
+}
+
+TEST_F(SlowTiersTest, what_two_want_is_read_once) {
+  open_slow();
+  put_below(1, 2);
+  Promotion first = want({1}), second = want({1, 2}, 90);
+  (void)cache_->progress();
+  EXPECT_THAT(under_way(), ElementsAre(1, 2));
+  slow_->let_go(0);
+  slow_->let_go(0);
+  (void)cache_->progress();
+  (void)cache_->progress();
+  EXPECT_THAT(under_way(), IsEmpty());
+  ASSERT_TRUE(first.ended() && second.ended());
+  expect_right(first.take().front().block, 1);
+  expect_right(second.take().front().block, 1);
+  EXPECT_EQ(cache_->figures().below[1].promoted, 2U);
+}
+
+// The other still gets it, if it can be had at all.
+TEST_F(SlowTiersTest, what_one_of_two_gives_up_is_read_for_the_other) {
+  open_slow();
+  put_below(1, 1);
+  std::optional<Promotion> dropped = want({1});
+  Promotion wanted = want({1});
+  (void)cache_->progress();
+  dropped.reset();
+  slow_->is_slow = false;
+  for (int i = 0; i < 10 && !wanted.ended(); ++i) {
+    (void)cache_->progress();
+    while (!slow_->under_way.empty()) slow_->let_go(0);
+  }
+  ASSERT_TRUE(wanted.ended());
+  expect_right(wanted.take().front().block, 1);
 }
 
 TEST_F(SlowTiersTest, who_is_more_urgent_has_the_next_place) {

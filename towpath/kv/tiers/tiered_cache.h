@@ -198,7 +198,7 @@ class TieredCache {
   std::optional<Look> next_look();
 
   bool promote_some() TOWPATH_REQUIRES(work_);
-  bool may_begin(BlockHash hash) const;
+  bool may_begin(BlockHash hash) const TOWPATH_REQUIRES(work_);
   bool may_promote() TOWPATH_REQUIRES(work_);
   bool settle(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
   std::optional<Promoted> advance(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);

@@ -112,8 +112,8 @@ bool TieredCache::promote_some() {
     }
   }
   while (done < options_.batch_blocks && promoting_.size() < copier_->at_once()) {
-    const auto next =
-        promotions_.next([&](const CachedBlock& block) { return may_begin(block.hash); });
+    const auto next = promotions_.next(
+        [&](const CachedBlock& block) TOWPATH_REQUIRES(work_) { return may_begin(block.hash); });
     if (!next) break;
     promoting_.push_back({.wanted = *next});
     if (settle(promoting_.back())) {
@@ -127,18 +127,23 @@ bool TieredCache::promote_some() {
   return true;
 }
 
-/// The first tier that has it has a place; or none has it, and that is soon told.
+/// The first tier that has it has a place, or none has it, and that is soon told; and it is not on
+/// its way for another, which brings it for this one too.
 bool TieredCache::may_begin(BlockHash hash) const {
-  for (const auto& tier : below_)
-    if (!lacks(*tier, hash)) return tier->has_place_for(TierTask::Kind::get);
-  return true;
+  const auto has_it = [&](const auto& tier) { return !lacks(*tier, hash); };
+  const auto first = std::ranges::find_if(below_, has_it);
+  if (first != below_.end() && !(*first)->has_place_for(TierTask::Kind::get)) return false;
+  return std::ranges::none_of(promoting_, [&](const PromotionInFlight& promotion) {
+    return promotion.wanted.block.hash == hash;
+  });
 }
 
 /// What others give way to: not to blocks that wait for a place in a tier, which may be long in
 /// coming, and in flush() does not come.
 bool TieredCache::may_promote() {
   return promoting_.size() < copier_->at_once() &&
-         promotions_.has_next([&](const CachedBlock& block) { return may_begin(block.hash); });
+         promotions_.has_next([&](const CachedBlock& block)
+                                  TOWPATH_REQUIRES(work_) { return may_begin(block.hash); });
 }
 
 /// False: not yet.
