@@ -5,8 +5,10 @@
 
 #include <sys/resource.h>
 
+#include <towpath/blockcopy/transfer_manager.h>
 #include <towpath/core/text.h>
 #include <towpath/kv/connector/tiered_keeper.h>
+#include <towpath/kv/peers/peer_leases.h>
 #include <towpath/layout/builder.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/standard/standard.h>

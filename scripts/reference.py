@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The reference of the public C++ headers, by Doxygen: build/reference/html/index.html. What Doxygen warns of is an error, and
-so is a public header without a page.
+so is a public header without a page, and a name in the C++ of a guide that no public header has.
 
     --filter FILE   prints a header as Doxygen is to read it: the comment at its head is the file's
 """
@@ -46,11 +46,32 @@ def page_of(header):
     return f"{escaped}.html"
 
 
+def names_in_guides():
+    """(file, namespace, name) of what the C++ in guides takes from the library."""
+    for path, text in check_layers.read_tracked("docs/guides/*.md", "README.md").items():
+        for block in re.findall(r"```cpp\n(.*?)```", text, re.S):
+            yield from ((path, *found) for found in re.findall(r"\b([a-z]+)::(\w+)\b", block))
+
+
+def hidden_names(headers):
+    """What guides show, and a user cannot include."""
+    texts = {path: text for path, text in check_layers.read_tracked("towpath/*.h").items() if not check_layers.module_of(path)[1]}
+    for guide, namespace, name in sorted(set(names_in_guides())):
+        declares = re.compile(rf"\b(class|struct|enum class|using)\s+{name}\b[^;]*[{{=]|\b{name}\(")
+        where = [path for path, text in texts.items() if path.split("/")[1] == namespace and declares.search(text)]
+        if where and not headers & set(where):
+            yield f"{guide}: {namespace}::{name} is in {where[0]}, which is not PUBLIC"
+
+
 def main():
     if sys.argv[1:2] == ["--filter"]:
         sys.stdout.write(filtered(Path(sys.argv[2]).read_text()))
         return 0
     headers = check_layers.read_headers(check_layers.read_tracked("towpath/*CMakeLists.txt")).public
+    hidden = list(hidden_names(headers))
+    if hidden:
+        print("\n".join(hidden), file=sys.stderr)
+        return 1
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir(parents=True)
     if subprocess.run(["doxygen", "-"], cwd=ROOT, input=doxyfile(headers), text=True).returncode != 0:

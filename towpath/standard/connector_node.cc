@@ -2,6 +2,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/kv/connector/tiered_keeper.h>
+#include <towpath/kv/peers/peer_leases.h>
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/kv/tiers/object_tier.h>
 #include <towpath/layout/builder.h>

@@ -2,6 +2,8 @@
 
 #include <towpath/core/text.h>
 #include <towpath/kv/connector/tiered_keeper.h>
+#include <towpath/kv/peers/peer_leases.h>
+#include <towpath/kv/tiers/relayed_tier.h>
 
 namespace towpath::kv {
 
@@ -68,6 +70,9 @@ void TieredKeeper::move_until(const run::StopToken& stop) {
     if (std::exchange(seen, settled) != settled && agent_ != nullptr) agent_->wake();
   }
 }
+
+TieredKeeper::TieredKeeper(TieredKeeperParts& parts)
+    : algorithm_(parts.algorithm), block_directory_(std::move(parts.block_directory)) {}
 
 TieredKeeper::~TieredKeeper() {
   if (!cache_) return;
@@ -229,6 +234,8 @@ BlockKeeper::News TieredKeeper::take_news() {
     (has(event.hash) ? news.stored : news.lost).push_back(event.hash);
   return news;
 }
+
+PeerFigures TieredKeeper::granting() const { return leases_ ? leases_->figures() : PeerFigures(); }
 
 KeeperFigures TieredKeeper::figures() const {
   const TieredCacheFigures all = cache_->figures();

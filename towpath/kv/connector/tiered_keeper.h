@@ -13,12 +13,20 @@
 
 #include <towpath/kv/connector/block_keeper.h>
 #include <towpath/kv/figures.h>
-#include <towpath/kv/peers/peer_leases.h>
-#include <towpath/kv/tiers/relayed_tier.h>
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/run/worker.h>
 
+namespace towpath::agent {
+class Agent;
+}
+namespace towpath::blockcopy {
+class TransferManager;
+}
+
 namespace towpath::kv {
+
+class PeerLeases;
+class RelayedTier;
 
 struct KeeperPeers {
   agent::Agent* agent = nullptr;  ///< with `manager`, outlives the keeper
@@ -74,7 +82,7 @@ class TieredKeeper final : public BlockKeeper {
 
   /// Null: there are none.
   PeerLeases* peers() { return leases_.get(); }
-  PeerFigures granting() const { return leases_ ? leases_->figures() : PeerFigures(); }
+  PeerFigures granting() const;
 
  private:
   class Coming;
@@ -82,8 +90,7 @@ class TieredKeeper final : public BlockKeeper {
   Status relay(std::unique_ptr<BlockTier>& peers, agent::Agent& agent);
   void move_until(const run::StopToken& stop);
   bool has_settled();
-  explicit TieredKeeper(TieredKeeperParts& parts)
-      : algorithm_(parts.algorithm), block_directory_(std::move(parts.block_directory)) {}
+  explicit TieredKeeper(TieredKeeperParts& parts);
 
   Status open(TieredKeeperParts parts);
   Result<Digest> digest_of_slot(SlotId slot, const Digest& like) const;

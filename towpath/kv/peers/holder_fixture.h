@@ -8,6 +8,7 @@
 
 #include <towpath/blockcopy/testing/transfer_node.h>
 #include <towpath/kv/connector/tiered_keeper.h>
+#include <towpath/kv/peers/peer_leases.h>
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/sys/memory_file_system.h>
 
