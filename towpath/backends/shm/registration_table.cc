@@ -38,9 +38,9 @@ Result<Slot> RegistrationTable::take() {
     slot.index = free_.back();
     free_.pop_back();
   } else if (unused_ < kSlots) {
-    slot.index = unused_++;
     // So that give_back cannot fail; doubled, or each registration would move the list.
-    if (free_.capacity() < unused_) free_.reserve(2 * std::size_t{unused_});
+    if (free_.capacity() <= unused_) free_.reserve(2 * (std::size_t{unused_} + 1));
+    slot.index = unused_++;
   } else {
     return error(Code::exhausted, cat(kSlots - 1, " regions are registered"),
                  "register larger regions, or deregister some");
