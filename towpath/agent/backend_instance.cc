@@ -195,11 +195,14 @@ void BackendInstance::settle() {
 }
 
 // One, which stays in the list until it was asked: if memory runs out before, the next call asks
-// again.
+// again. If it ended by itself meanwhile and was posted again, it is not what was stopped.
 void BackendInstance::drain() {
   const std::shared_ptr<TransferCore> transfer = to_cancel_.back();
-  if (transfer->is_active()) transfer->operation->cancel();
-  if (transfer->is_active() && backend->capabilities().quiesced == backend::Quiescence::teardown)
+  const auto drains = [&] {
+    return transfer->state.load(std::memory_order_relaxed) == TransferState::draining;
+  };
+  if (drains()) transfer->operation->cancel();
+  if (drains() && backend->capabilities().quiesced == backend::Quiescence::teardown)
     cut(transfer->peer());
   to_cancel_.erase(std::ranges::find(to_cancel_.rbegin(), to_cancel_.rend(), transfer).base() - 1);
 }

@@ -273,6 +273,33 @@ TEST(LettingGoTest, is_used_from_many_threads_at_once) {
   EXPECT_EQ(done.load(), 400);
 }
 
+// It ended by itself before it could be asked again: what is posted then is another transfer.
+TEST(LettingGoTest, one_that_is_posted_again_is_not_cancelled_for_what_it_was) {
+  ManualClock clock;
+  Script script;
+  script.can.quiesced = backend::Quiescence::bounded;
+  script.is_eager = false;
+  backend::Registry registry;
+  ASSERT_TRUE(registry.add(scripted_type("scripted", script)).ok());
+  const auto agent = *Agent::create({.name = "short", .registry = &registry, .clock = &clock});
+  ASSERT_TRUE(agent->add_backend("scripted").ok());
+  memory::SharedRegion region;
+  const memory::Registration pool = Pair::pool_of(*agent, region);
+  Transfer transfer = *agent->create_transfer(TransferOp::write, Pair::blocks(region, 0, 1),
+                                              "short", Pair::blocks(region, 1, 1));
+  ASSERT_TRUE(transfer.post().ok());
+  script.on_cancel = [] { throw std::bad_alloc(); };
+  EXPECT_THROW(transfer.cancel(), std::bad_alloc);
+  script.active.front()->complete({});
+  ASSERT_TRUE(transfer.ended());
+  int asked = 0;
+  script.on_cancel = [&] { ++asked; };
+  ASSERT_TRUE(transfer.post().ok());
+  EXPECT_EQ(asked, 0);
+  script.active.front()->complete({});
+  EXPECT_EQ(transfer.outcome(), Outcome::done);
+}
+
 // A backend that finds no memory to cancel one transfer is asked again, and for the others.
 TEST(LettingGoTest, no_transfer_is_forgotten_where_memory_runs_out) {
   for (const auto quiesced : {backend::Quiescence::immediate, backend::Quiescence::teardown}) {
