@@ -48,7 +48,7 @@ struct Kept {
     TOWPATH_TRY(auto slots, cache->allocate(1));
     TOWPATH_TRY(const ByteSpan bytes, cache->layout().bytes({slots.front().slot(), 0, 0}));
     TOWPATH_TRY(const std::uint64_t size, cache->layout().layout().config().block_bytes());
-    const ByteSpan whole(bytes.data(), size);
+    const ByteSpan whole(bytes.data(), size);  // all layers of a block lie together
     std::ranges::fill(whole, static_cast<std::byte>(hash));
     return cache
         ->register_block({std::move(slots.front()), {{hash, {}}, kv::digest_of(whole, hash)}})

@@ -127,7 +127,7 @@ bool TieredCache::promote_some() {
   return true;
 }
 
-/// The first tier that has it has a place, or none has it, and that is soon told; and it is not on
+/// The first tier that has it has a place, or none has it, and that is soon known; and it is not on
 /// its way for another, which brings it for this one too.
 bool TieredCache::may_begin(BlockHash hash) const {
   const auto has_it = [&](const auto& tier) { return !lacks(*tier, hash); };
