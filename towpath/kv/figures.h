@@ -19,6 +19,17 @@ struct KeeperFigures {
   Status last_failure;                               ///< of a tier below
 };
 
+/// What a KeyedStore did.
+struct KeyedFigures {
+  std::uint64_t put = 0;         ///< that are there for good
+  std::uint64_t already = 0;     ///< of these, that were there
+  std::uint64_t loaded = 0;      ///< gets that ended well
+  std::uint64_t missing = 0;     ///< gets and finds of what is not there
+  std::uint64_t not_proven = 0;  ///< gets that came, and were not what was put
+  std::uint64_t put_again = 0;   ///< since they were about to leave
+  Status last_failure;           ///< of a tier
+};
+
 /// What was leased from peers, and granted to them.
 struct PeerFigures {
   std::uint64_t peers = 0;       ///< that are known now

@@ -19,11 +19,9 @@ constexpr std::uint64_t kSyncBytes = std::uint64_t{16} << 20U;
 Result<std::unique_ptr<DiskTier>> DiskTier::open(sys::FileSystem& files,
                                                  const BlockStoreOptions& options,
                                                  std::unique_ptr<sys::FileDevice> device) {
-  if (options.block_directory == nullptr || options.tier == 0)
-    return error(Code::invalid_argument,
-                 cat("a disk tier as tier ", options.tier,
-                     options.block_directory == nullptr ? " that tells nobody what it has" : ""),
-                 "name a BlockDirectory, and a tier of 1 or more: 0 is the pool's");
+  if (options.tier == 0)
+    return error(Code::invalid_argument, "a disk tier as tier 0",
+                 "name 1 or more: 0 is the pool's");
   TOWPATH_TRY(auto store, BlockStore::open(files, options, std::move(device)));
   return std::unique_ptr<DiskTier>(new DiskTier(std::move(store), options.tier));
 }

@@ -22,8 +22,8 @@ namespace towpath::kv {
 
 class DiskTier final : public BlockTier {
  public:
-  /// `options` names the BlockDirectory and the tier. `device` as for BlockStore::open, whose
-  /// errors these are; invalid_argument (no BlockDirectory, or tier 0).
+  /// `options` names the tier, and the BlockDirectory where there is one. `device` as for
+  /// BlockStore::open, whose errors these are; invalid_argument (tier 0).
   static Result<std::unique_ptr<DiskTier>> open(sys::FileSystem& files,
                                                 const BlockStoreOptions& options,
                                                 std::unique_ptr<sys::FileDevice> device = {});
