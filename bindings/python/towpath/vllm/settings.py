@@ -1,23 +1,10 @@
 """`kv_connector_extra_config`: what may be said there, and what is meant where nothing is said."""
 import dataclasses
-import difflib
 import math
-import re
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional
 
+from towpath._settings import checked, read_fields, size_in_bytes
 from towpath.connector import Peers
-
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
-          "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-
-
-def size_in_bytes(value, key) -> int:
-    """A number of bytes, or a text such as "64GiB"."""
-    text = str(value).strip()
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?", text, re.IGNORECASE)
-    if isinstance(value, bool) or not found:
-        raise ValueError(f"towpath: {key} is {value!r}, and a size is a number of bytes or a text such as '64GiB'")
-    return int(float(found[1]) * _UNITS[(found[2] or "").lower()])
 
 
 @dataclasses.dataclass
@@ -77,39 +64,13 @@ class Settings:
         return blocks
 
 
-def _refuse_unknown(given, known, where):
-    for key in given:
-        if key not in known:
-            near = difflib.get_close_matches(str(key).lower(), known, n=1, cutoff=0.0)
-            raise ValueError(f"towpath: {where} has no key {key!r}; the nearest is {near[0]!r} "
-                             f"(all: {', '.join(sorted(known))})")
-
-
-def _checked(key, value, kind):
-    """`value`, if it is of the kind that the field has."""
-    if kind is int and not isinstance(value, bool) and isinstance(value, int) and value >= 0:
-        return value
-    if kind is not int and isinstance(value, kind):
-        return value
-    words = {int: "a number, 0 or more", str: "a text", bool: "true or false", dict: "a table",
-             list: "a list of texts", (int, float): "a number of seconds"}
-    raise ValueError(f"towpath: {key} is {value!r}, and should be {words[kind]}")
-
-
-def _kinds_of(fields):
-    return {field.name: _KINDS.get(field.type, field.type) for field in dataclasses.fields(fields)}
-
-
 def _peers(given, key) -> Peers:
-    kinds = _kinds_of(Peers)
-    _refuse_unknown(_checked(key, given, dict), kinds, key)
-    if "rendezvous" not in given:
-        raise ValueError("towpath: peers need a rendezvous, such as \"etcd://10.0.0.5:2379/kv\"")
-    for name, value in given.items():
-        checked = _checked(f"{key}.{name}", value, kinds[name])
-        for one in checked if isinstance(checked, list) else ():
-            _checked(f"{key}.{name}", one, str)
-    return Peers(**given)
+    peers = read_fields(Peers, checked(key, given, dict), key, prefix=f"{key}.",
+                        needed={"rendezvous": '"etcd://10.0.0.5:2379/kv"'})
+    for field in ("others", "backends"):
+        for one in getattr(peers, field):
+            checked(f"{key}.{field}", one, str)
+    return peers
 
 
 def _one_of(*choices):
@@ -120,14 +81,10 @@ def _one_of(*choices):
     return read_one
 
 
-_KINDS = {float: (int, float), Sequence[str]: list}  # what JSON has for a field's type, where it is another
 _READERS = {"memory": size_in_bytes, "disk": size_in_bytes, "peers": _peers,
             "load": _one_of("cheaper", "always")}
 
 
 def read(extra: Mapping[str, Any]) -> Settings:
     """Raises ValueError, with the value and what is meant instead."""
-    kinds = _kinds_of(Settings)
-    _refuse_unknown(extra, kinds, "kv_connector_extra_config")
-    return Settings(**{key: _READERS[key](value, key) if key in _READERS else _checked(key, value, kinds[key])
-                       for key, value in extra.items()})
+    return read_fields(Settings, extra, "kv_connector_extra_config", _READERS)
