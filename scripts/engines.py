@@ -24,6 +24,12 @@ TESTS = ROOT / "tests/engines"
 RECORDED = ROOT / "bindings/python/tests/recorded"
 VLLM, TORCH = "0.32.0", "2.13.0"  # PyPI has no torch+cpu, which the wheel asks for: this one works without a GPU
 NOT_NEEDED = {"torch", "torchaudio", "torchvision", "torchcodec", "setuptools"}
+# Packages beside vLLM's, whose wheels ask for CUDA's libraries, which they do not need for these tests; what they do
+# need is named.
+LMCACHE, SGLANG = "0.5.6", "0.5.23"
+BESIDE = {"lmcache": [f"lmcache=={LMCACHE}", "aiofile", "aiofiles", "caio", "sortedcontainers", "nvtx", "awscrt", "redis",
+                      "opentelemetry-exporter-prometheus"],
+          "sglang": [f"sglang=={SGLANG}", "orjson", "ipython", "traitlets"]}
 SILENCE_S = 300
 
 
@@ -73,6 +79,14 @@ def environment(home):
     pip(python, "install", "--no-deps", wheel)
     (home / "ready").touch()
     return python
+
+
+def beside(python, case, home):
+    """A folder that has the packages of a case, made where it is not there yet."""
+    if not (home / "ready").exists():
+        pip(python, "install", "--no-deps", "--upgrade", "--target", home, *BESIDE[case])
+        (home / "ready").touch()
+    return home
 
 
 def lines_of(process, silence):
@@ -146,11 +160,14 @@ def run_all(args, python, folder):
                                                            "--model", model, "--into", RECORDED], env,
                                         folder / "record.log")))
         names = []
+    for case in set(names) & set(BESIDE):
+        home = beside(python, case, folder / BESIDE[case][0].replace("==", "-"))
+        env[f"TOWPATH_{case.upper()}"] = str(home)
     for name in names:
         words = [TESTS / "cases.py", name, "--work", folder / "work" / name, "--model", model,
                  "--requests", args.requests, "--seed", args.seed]
         rows.append((name, *run_one(python, name, words, env, folder / f"{name}.log")))
-    print(f"\nvLLM {VLLM} on {os.uname().machine}, {len(os.sched_getaffinity(0))} cores, {time.strftime('%Y-%m-%d')}\n")
+    print(f"\nvLLM {VLLM}, LMCache {LMCACHE}, SGLang {SGLANG} on {os.uname().machine}, {len(os.sched_getaffinity(0))} cores, {time.strftime('%Y-%m-%d')}\n")
     print("| test | | what was seen |\n|---|---|---|")
     for name, good, says in rows:
         print(f"| {name} | {'good' if good else 'FAILED'} | {says} |")

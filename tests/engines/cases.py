@@ -1,4 +1,4 @@
-"""The tests with a real vLLM, each run by itself: `./dev engines -k NAME`, or cases.py NAME --work FOLDER.
+"""The tests with real engines, each run by itself: `./dev engines -k NAME`, or cases.py NAME --work FOLDER.
 
 A case returns a sentence with what it measured; it fails by an exception.
 """
@@ -13,6 +13,8 @@ import traceback
 import conversations
 import harness
 from harness import BLOCK, Engine, make_model, prompt, say, towpath
+from lmcache_l2 import lmcache
+from sglang_hicache import sglang
 
 IN_THE_FIRST_BLOCK = 2 * 4096 + 12345
 SYNCHRONOUS = {"loads_in_background": False, "saves_in_background": False}
@@ -254,7 +256,7 @@ def nixl_pull(work):
 CASES = {function.__name__: function for function in (
     restart_in_background, restart_in_step, random_conversations, conversations_in_step, peers, two_ranks,
     preemption_in_background, preemption_in_step, preemption_beside_prefix_cache, load_or_compute, salts_and_reset, wrong_settings,
-    nixl_pull)}
+    nixl_pull, lmcache, sglang)}
 
 
 class Work(type(pathlib.Path())):

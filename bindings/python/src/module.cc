@@ -5,6 +5,7 @@
 #include "bindings/python/src/agent.h"
 #include "bindings/python/src/connector.h"
 #include "bindings/python/src/descriptors.h"
+#include "bindings/python/src/keyed.h"
 #include "bindings/python/src/memory.h"
 #include "bindings/python/src/nixl_handles.h"
 #include "bindings/python/src/nixl_lists.h"
@@ -23,4 +24,5 @@ PYBIND11_MODULE(_towpath, module) {
   bind_nixl_handles(module);
   bind_nixl_transfers(module);
   bind_connector(module);
+  bind_keyed(module);
 }

@@ -1,0 +1,156 @@
+#include "bindings/python/src/keyed.h"
+
+#include <map>
+
+#include <pybind11/stl.h>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/keyed_files.h>
+
+#include "bindings/python/src/convert.h"
+#include "bindings/python/src/gil.h"
+
+namespace towpath::python {
+namespace {
+
+using Operation = kv::KeyedStore::Operation;
+using standard::KeyedFiles;
+
+/// Memory of Python's, and what keeps it where it is.
+struct Held {
+  ByteSpan bytes;
+  std::shared_ptr<const void> keep_alive;
+};
+
+/// Raises what the exporter raises; InvalidArgument (not in one piece, read-only).
+Held held_of(const py::handle& source, bool is_written_to) {
+  auto view = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(source.ptr()));
+  if (!view) throw py::error_already_set();
+  const Py_buffer* const buffer = PyMemoryView_GET_BUFFER(view.ptr());
+  if (PyBuffer_IsContiguous(buffer, 'C') == 0)
+    raise(error(Code::invalid_argument, "a buffer whose bytes are not in one piece",
+                "give a contiguous one"));
+  if (is_written_to && buffer->readonly != 0)
+    raise(error(Code::invalid_argument, "a read-only buffer, to be filled",
+                "give a bytearray, or a writable array"));
+  return {{static_cast<std::byte*>(buffer->buf), static_cast<std::size_t>(buffer->len)},
+          keep_alive(std::move(view))};
+}
+
+/// Batches under way keep their buffers, which outlive the store.
+struct State {
+  std::map<std::uint64_t, std::vector<Held>> held;  // by batch; with the interpreter's lock
+  std::unique_ptr<KeyedFiles> files;
+};
+
+class KeyedBlocks {
+ public:
+  KeyedBlocks(const py::object& directory, std::uint64_t disk_bytes, bool direct)
+      : state_(std::make_shared<State>()) {
+    const py::object plain = py::module_::import("os").attr("fspath")(directory);
+    const standard::KeyedFilesOptions options{
+        .directory = py::cast<Name>(plain).value, .disk_bytes = disk_bytes, .direct = direct};
+    state_.get()->files = unwrap(unlocked([&] { return KeyedFiles::open(options); }));
+  }
+
+  std::uint64_t submit(Operation operation, const std::vector<Name>& names,
+                       const std::optional<py::sequence>& buffers) {
+    const std::shared_ptr<State> state = checked();
+    if (buffers && buffers->size() != names.size())
+      raise(error(Code::invalid_argument,
+                  cat(names.size(), " keys and ", buffers->size(), " buffers"),
+                  "give a buffer for each key"));
+    std::vector<Held> held;
+    std::vector<kv::KeyedStore::Item> items;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      items.push_back({standard::key_of(names[i].value), {}});
+      if (!buffers) continue;
+      held.push_back(held_of(py::object((*buffers)[i]), operation == Operation::get));
+      items.back().bytes = held.back().bytes;
+    }
+    const auto id = state->files->store().submit(operation, std::move(items));
+    state->held.emplace(id, std::move(held));  // nobody has taken it: they would hold the lock
+    return id;
+  }
+
+  py::list take_ended() {
+    const std::shared_ptr<State> state = checked();
+    py::list out;
+    for (const auto& [id, statuses] : state->files->store().take_ended()) {
+      const auto freed = state->held.extract(id);  // let go of when the answer is made
+      py::list answers;
+      for (const Status& status : statuses) answers.append(exception_of(status));
+      out.append(py::make_tuple(id, answers));
+    }
+    return out;
+  }
+
+  py::dict figures() const {
+    const kv::KeyedFigures figures = checked()->files->store().figures();
+    return py::dict(py::arg("put") = figures.put, py::arg("already") = figures.already,
+                    py::arg("loaded") = figures.loaded, py::arg("missing") = figures.missing,
+                    py::arg("not_proven") = figures.not_proven,
+                    py::arg("put_again") = figures.put_again,
+                    py::arg("last_failure") = exception_of(figures.last_failure));
+  }
+
+  KeyedFiles& files() const { return *checked()->files; }
+  /// What is under way ends first: its buffers are its caller's again.
+  void close() { state_.reset(); }
+
+ private:
+  std::shared_ptr<State> checked() const {
+    std::shared_ptr<State> state = state_.get();
+    if (state == nullptr || state_.is_inherited())
+      raise(
+          error(Code::not_ready, "it is closed, or of the process before a fork", "open another"));
+    return state;
+  }
+
+  Handle<State> state_;
+};
+
+}  // namespace
+
+void bind_keyed(py::module_& module) {
+  using Names = std::vector<Name>;
+  using Buffers = std::optional<py::sequence>;
+  py::class_<KeyedBlocks>(module, "KeyedBlocks")
+      .def(py::init<const py::object&, std::uint64_t, bool>(), py::arg("directory"),
+           py::arg("disk_bytes") = 16 * kGiB, py::arg("direct") = false)
+      .def(
+          "submit_put",
+          [](KeyedBlocks& self, const Names& keys, const py::sequence& buffers) {
+            return self.submit(Operation::put, keys, Buffers(buffers));
+          },
+          py::arg("keys"), py::arg("buffers"))
+      .def(
+          "submit_get",
+          [](KeyedBlocks& self, const Names& keys, const py::sequence& buffers) {
+            return self.submit(Operation::get, keys, Buffers(buffers));
+          },
+          py::arg("keys"), py::arg("buffers"))
+      .def(
+          "submit_find",
+          [](KeyedBlocks& self, const Names& keys) {
+            return self.submit(Operation::find, keys, Buffers());
+          },
+          py::arg("keys"))
+      .def(
+          "submit_remove",
+          [](KeyedBlocks& self, const Names& keys) {
+            return self.submit(Operation::remove, keys, Buffers());
+          },
+          py::arg("keys"))
+      .def("take_ended", &KeyedBlocks::take_ended)
+      .def("fileno", [](const KeyedBlocks& self) { return self.files().store().fd(); })
+      .def("figures", &KeyedBlocks::figures)
+      .def("close", &KeyedBlocks::close)
+      .def_property_readonly("direct_refusal",
+                             [](const KeyedBlocks& self) { return self.files().direct_refusal(); })
+      .def_property_readonly("blocks_at_opening", [](const KeyedBlocks& self) {
+        return self.files().blocks_at_opening();
+      });
+}
+
+}  // namespace towpath::python

@@ -1,0 +1,177 @@
+"""SGLang's back-end, called as its cache controller calls it. With SGLang's own classes: ./dev engines -k sglang."""
+import random
+import threading
+
+import fake_sglang
+import numpy
+import pytest
+
+fake_sglang.install()
+
+from sglang.srt.mem_cache.hicache_storage import PoolHitPolicy, PoolName, PoolTransfer
+
+from towpath.sglang import TowpathHiCache
+
+PAGE = 16
+
+
+class Pool:
+    """A host pool of 64 pages, as HostKVCache has it: pages in one piece ("page_first") or a piece per layer."""
+
+    def __init__(self, layout="page_first", seed=None, layers=4, page_size=PAGE):
+        self.layout, self.dtype, self.page_size = layout, "float16", page_size
+        shape = (64, layers, page_size, 32) if layout == "page_first" else (layers, 64, page_size, 32)
+        self.memory = numpy.zeros(shape, numpy.uint16)
+        if seed is not None:
+            self.memory[...] = numpy.random.default_rng(seed).integers(0, 65536, shape, numpy.uint16)
+
+    def _page(self, index):
+        number = index // self.page_size
+        return self.memory[number] if self.layout == "page_first" else self.memory[:, number]
+
+    def get_data_page(self, index, flat=True):
+        return self._page(index).flatten() if flat else self._page(index)
+
+    def get_dummy_flat_data_page(self):
+        return numpy.zeros(self._page(0).size, numpy.uint16)
+
+    def set_from_flat_data_page(self, index, page):
+        self._page(index)[...] = page.reshape(self._page(index).shape)
+
+
+def pages_at(numbers, page_size=PAGE):
+    return numpy.concatenate([numpy.arange(n * page_size, (n + 1) * page_size) for n in numbers])
+
+
+def storage(tmp_path, pool, **config):
+    made = TowpathHiCache(fake_sglang.Config({"backend_name": "towpath", "module_path": "towpath.sglang",
+                                              "class_name": "TowpathHiCache", "interface_v1": 1,
+                                              "directory": str(tmp_path), "disk": "1GiB"}, **config), {})
+    made.register_mem_pool_host(pool)
+    return made
+
+
+def keys(count, start=0):
+    return [f"{i:064x}" for i in range(start, start + count)]
+
+
+@pytest.mark.parametrize("layout", ["page_first", "layer_first"])
+def test_pages_come_back_also_in_the_next_life(tmp_path, layout):
+    source, numbers = Pool(layout, seed=1), [5, 9, 2, 40]
+    first = storage(tmp_path, source)
+    assert first.batch_exists(keys(4)) == 0
+    assert first.batch_set_v1(keys(4), pages_at(numbers)) == [True] * 4
+    assert first.batch_exists(keys(6)) == 4
+    assert first.batch_exists([*keys(2), *keys(1, 50), *keys(1, 2)]) == 2
+    first.close()
+    target = Pool(layout)
+    second = storage(tmp_path, target)
+    assert second.batch_get_v1(keys(5), pages_at([1, 2, 3, 4, 5])) == [True] * 4 + [False]
+    for there, here in zip(numbers, (1, 2, 3, 4)):
+        assert (target.get_data_page(here * PAGE) == source.get_data_page(there * PAGE)).all()
+    assert not target.get_data_page(0).any() and not target.get_data_page(5 * PAGE).any()
+    second.close()
+
+
+def test_the_generic_way_gives_the_same_pages(tmp_path):
+    pool = Pool("layer_first", seed=3)
+    there = storage(tmp_path, pool)
+    assert there.batch_set(keys(2), [pool.get_data_page(0), pool.get_data_page(PAGE)])
+    got = there.batch_get(keys(3), [pool.get_dummy_flat_data_page() for _ in range(3)])
+    assert (got[0] == pool.get_data_page(0)).all() and (got[1] == pool.get_data_page(PAGE)).all() and got[2] is None
+    assert there.exists(keys(1)[0]) and not there.exists("another")
+    assert there.set("one", pool.get_data_page(0)) and there.get("one", pool.get_dummy_flat_data_page()) is not None
+    there.close()
+
+
+@pytest.mark.parametrize("other", [{"model_name": "b/model"}, {"tp_rank": 1, "tp_size": 2}, {"pp_rank": 1, "pp_size": 2}])
+def test_unlike_caches_never_meet(tmp_path, other):
+    one = storage(tmp_path, Pool(seed=1))
+    assert one.batch_set_v1(keys(1), pages_at([0])) == [True]
+    one.close()
+    another = storage(tmp_path, Pool(), **other)
+    assert another.batch_exists(keys(1)) == 0
+    another.close()
+
+
+@pytest.mark.parametrize("pool", [Pool("layer_first"), Pool(page_size=8)])
+def test_pages_of_another_form_are_not_found(tmp_path, pool):
+    one = storage(tmp_path, Pool(seed=1))
+    assert one.batch_set_v1(keys(1), pages_at([0])) == [True]
+    one.register_mem_pool_host(pool)
+    assert one.batch_exists(keys(1)) == 0
+    one.close()
+
+
+def test_several_pools_by_their_rules(tmp_path):
+    """Of sliding windows and recurrent states only the end of a prefix need be there."""
+    main, state, target = Pool(seed=1), Pool(seed=2), Pool()
+    there = storage(tmp_path, main)
+    for pool_name, pool in ((PoolName.MAMBA, state), (PoolName.SWA, target)):
+        there.register_mem_host_pool_v2(pool, pool_name)
+    assert there.batch_set_v2([PoolTransfer(PoolName.KV, pages_at(range(6)), keys(6)),
+                               PoolTransfer(PoolName.MAMBA, pages_at([2, 4]), [keys(6)[2], keys(6)[4]])]) == {
+        PoolName.KV: [True] * 6, PoolName.MAMBA: [True] * 2}
+
+    def restorable(name, policy, window):
+        found = there.batch_exists_v2(keys(8), [PoolTransfer(name, keys=window, hit_policy=policy)])
+        return found.kv_hit_pages, found.restorable_prefix_pages
+
+    assert restorable(PoolName.MAMBA, PoolHitPolicy.TRAILING_PAGES, ["x"]) == (5, [3, 5])
+    assert restorable(PoolName.MAMBA, PoolHitPolicy.TRAILING_PAGES, ["x", "y"]) == (0, [])
+    assert restorable(PoolName.MAMBA, PoolHitPolicy.ALL_PAGES, None) == (0, [])
+    assert restorable(PoolName.KV, PoolHitPolicy.ALL_PAGES, None) == (6, [1, 2, 3, 4, 5, 6])
+    with pytest.raises(ValueError, match="block_groups.*not supported"):
+        restorable(PoolName.MAMBA, PoolHitPolicy.BLOCK_GROUPS, None)
+    assert there.batch_get_v2([PoolTransfer(PoolName.SWA, pages_at([0]), keys(1)),
+                               PoolTransfer(PoolName.MAMBA, pages_at([9]), [keys(6)[4]]),
+                               PoolTransfer(PoolName.KV, pages_at([9])[:-1], keys(1))]) == {
+        PoolName.SWA: [False], PoolName.MAMBA: [True], PoolName.KV: [False]}
+    assert (state.get_data_page(9 * PAGE) == state.get_data_page(4 * PAGE)).all()
+    there.close()
+
+
+def test_threads_wait_for_their_own_batches_and_clear_is_a_miss(tmp_path):
+    there, failures = storage(tmp_path, Pool(seed=1)), []
+
+    def work(seed):
+        rng = random.Random(seed)
+        try:
+            for _ in range(60):
+                numbers = rng.sample(range(64), 4)
+                names = [f"{number}" for number in numbers]
+                if rng.random() < 0.5:
+                    there.batch_set_v1(names, pages_at(numbers))
+                else:
+                    there.batch_get_v1(names, pages_at(numbers))
+                there.batch_exists(names)
+        except Exception as why:
+            failures.append(why)
+
+    before = there.mem_pool_host.memory.copy()
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(3):
+        assert there.clear()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert (there.mem_pool_host.memory == before).all()
+    assert there.clear() and there.batch_exists(["1"]) == 0
+    there.close()
+
+
+@pytest.mark.parametrize("extra, said", [
+    ({"directry": "/x"}, "has no key 'directry'; the nearest is 'directory'"),
+    ({}, "need a directory"),
+    ({"directory": "/x", "direct": 1}, "direct is 1, and should be true or false"),
+])
+def test_wrong_settings_are_refused(extra, said):
+    with pytest.raises(ValueError, match=said):
+        TowpathHiCache(fake_sglang.Config(extra), {})
+
+
+def test_one_writer_for_several_ranks_is_refused_by_name(tmp_path):
+    with pytest.raises(ValueError, match="tensor parallel size is 2.*MLA"):
+        storage(tmp_path, Pool(), is_mla_model=True, tp_size=2)

@@ -1,0 +1,237 @@
+"""A storage back-end for SGLang's HiCache: its pages in files, proven, with Towpath's block store.
+
+    python3 -m sglang.launch_server --enable-hierarchical-cache --hicache-storage-backend dynamic \\
+        --hicache-storage-backend-extra-config '{"backend_name": "towpath", "module_path": "towpath.sglang",
+            "class_name": "TowpathHiCache", "interface_v1": 1, "directory": "/nvme/kv", "disk": "200GiB"}'
+
+A page that was stored is there after a crash, and comes back as it was or not at all. Pages of unlike models, ranks,
+types and host layouts never meet: all of that is part of their names. When `disk` is full the oldest pages go, but for
+those that were loaded lately.
+Source of the interface: SGLang 0.5.23, sglang/srt/mem_cache/hicache_storage.py and managers/cache_controller.py.
+"""
+import dataclasses
+import json
+import logging
+import os
+import select
+import shutil
+import threading
+
+from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolHitPolicy, PoolName, PoolTransferResult
+
+from towpath._settings import read_fields, size_in_bytes
+from towpath._towpath import KeyedBlocks
+from towpath.errors import NotFound, NotReady
+
+_logger = logging.getLogger("sglang.srt.towpath")  # below SGLang's own, so that it is seen
+
+_OF_SGLANG = ("backend_name", "module_path", "class_name", "interface_v1")  # the others it has taken out
+
+
+@dataclasses.dataclass
+class Settings:
+    """Our keys in the extra configuration, of each rank. `directory`: below it each rank has a folder of its own;
+    `disk`: how much of it at most, in bytes or as "200GiB"; `direct`: past the page cache (O_DIRECT), which takes
+    pages of whole multiples of 4,096 bytes."""
+    directory: str
+    disk: int = 16 << 30
+    direct: bool = False
+
+
+def _settings(extra):
+    ours = {key: value for key, value in (extra or {}).items() if key not in _OF_SGLANG}
+    return read_fields(Settings, ours, "hicache-storage-backend-extra-config", {"disk": size_in_bytes},
+                       needed={"directory": '"directory": "/nvme/kv"'})
+
+
+class _Waiting:
+    """Blocks whose batches several threads wait for: one of them looks for all."""
+
+    def __init__(self, blocks):
+        self.blocks = blocks
+        self._looking, self._ended = threading.Lock(), {}
+        self._poller = select.poll()
+        self._poller.register(blocks.fileno(), select.POLLIN)
+
+    def take(self, number):
+        """For each block None, or why not. NotReady: they were closed meanwhile."""
+        while True:
+            with self._looking:
+                if number in self._ended:
+                    return self._ended.pop(number)
+                self._ended.update(self.blocks.take_ended())
+                if number not in self._ended:
+                    self._poller.poll(1000)
+
+
+def _flat(page):
+    """The bytes of a contiguous tensor (or array), where they lie."""
+    if not hasattr(page, "data_ptr"):
+        return memoryview(page.reshape(-1)).cast("B")
+    import torch  # whose tensor it is
+    return memoryview(page.reshape(-1).view(torch.uint8).numpy())
+
+
+def _is_contiguous(page):
+    return page.is_contiguous() if hasattr(page, "is_contiguous") else page.flags.c_contiguous
+
+
+class TowpathHiCache(HiCacheStorage):
+    """What SGLang's cache controller calls, from its threads."""
+
+    def __init__(self, storage_config, kwargs=None):
+        self._settings = _settings(storage_config.extra_config)
+        config = storage_config
+        if config.is_mla_model and config.tp_size > 1:
+            raise ValueError(f"towpath: tensor parallel size is {config.tp_size}, and of a model with MLA one rank writes "
+                             "for all, which a directory with one owner cannot give; use data parallel attention, or 1")
+        sizes = ("tp", "pp", "attn_cp")
+        place = {name: (getattr(config, f"{name}_rank"), getattr(config, f"{name}_size")) for name in sizes}
+        self._name = json.dumps([config.model_name, place])
+        ranks = [f"{name}{place[name][0]}" for name in sizes if place[name][1] > 1] + [f"dp{config.dp_rank}"]
+        self._folder = os.path.join(self._settings.directory, "-".join(ranks))
+        self._pools, self._failure, self._lock = {}, "", threading.Lock()
+        self._open()
+        if self._waiting.blocks.direct_refusal:
+            _logger.warning("towpath: direct is not done, files go through the page cache: %s",
+                            self._waiting.blocks.direct_refusal)
+
+    def _open(self):
+        self._waiting = _Waiting(KeyedBlocks(self._folder, disk_bytes=self._settings.disk, direct=self._settings.direct))
+        _logger.info("towpath: %d pages are in %s", self._waiting.blocks.blocks_at_opening, self._folder)
+
+    # Pools ------------------------------------------------------------------------------------
+
+    def register_mem_pool_host(self, mem_pool_host):
+        self.mem_pool_host = mem_pool_host
+        self._pools[PoolName.KV] = mem_pool_host
+
+    def register_mem_host_pool_v2(self, host_pool, host_pool_name):
+        self._pools[host_pool_name] = host_pool
+
+    def _names(self, keys, pool_name=PoolName.KV):
+        pool = self._pools.get(pool_name)
+        form = [str(getattr(pool, fact, "")) for fact in ("layout", "dtype", "page_size")]
+        prefix = f"{self._name} {pool_name!s} {form} "
+        return [prefix + key for key in keys]
+
+    # Blocks -----------------------------------------------------------------------------------
+
+    def _run(self, submit, names, *buffers):
+        """Whether each went well. What is not there is an answer; what else went wrong is reported, once."""
+        waiting = self._waiting
+        try:
+            answers = waiting.take(getattr(waiting.blocks, submit)(names, *buffers))
+        except NotReady:
+            return [False] * len(names)
+        failures = [str(why) for why in answers if why is not None and not isinstance(why, NotFound)]
+        if failures and failures[0] != self._failure:
+            self._failure = failures[0]
+            _logger.warning("towpath: %d of %d pages: %s", len(failures), len(answers), failures[0])
+        return [why is None for why in answers]
+
+    def _indices(self, pool, keys, host_indices):
+        """The first index of each page; None: they are not as many as the keys want."""
+        page_size = getattr(pool, "page_size", 1) or 1
+        if host_indices is None or len(host_indices) != len(keys) * page_size:
+            return None
+        return [int(host_indices[i * page_size]) for i in range(len(keys))]
+
+    def _load(self, pool_name, keys, host_indices):
+        """Into the pool, where a page of it lies in one piece; else by a page beside it."""
+        pool = self._pools[pool_name]
+        indices = self._indices(pool, keys, host_indices)
+        if indices is None:
+            return [False] * len(keys)
+        pages = [pool.get_data_page(index, flat=False) for index in indices]
+        beside = [None if _is_contiguous(page) else pool.get_dummy_flat_data_page() for page in pages]
+        loaded = self._run("submit_get", self._names(keys, pool_name),
+                           [_flat(page if other is None else other) for page, other in zip(pages, beside)])
+        for index, other, well in zip(indices, beside, loaded):
+            if well and other is not None:
+                pool.set_from_flat_data_page(index, other)
+        return loaded
+
+    def _store(self, pool_name, keys, host_indices):
+        pool = self._pools[pool_name]
+        indices = self._indices(pool, keys, host_indices)
+        if indices is None:
+            return [False] * len(keys)
+        pages = [pool.get_data_page(index, flat=False) for index in indices]
+        whole = [page if _is_contiguous(page) else pool.get_data_page(index, flat=True)
+                 for index, page in zip(indices, pages)]
+        return self._run("submit_put", self._names(keys, pool_name), [_flat(page) for page in whole])
+
+    # The interface: one pool ------------------------------------------------------------------
+
+    def batch_exists(self, keys, extra_info=None):
+        """How many of the first are there, without a gap."""
+        there = self._run("submit_find", self._names(keys))
+        return there.index(False) if False in there else len(there)
+
+    def batch_get_v1(self, keys, host_indices, extra_info=None):
+        return self._load(PoolName.KV, keys, host_indices)
+
+    def batch_set_v1(self, keys, host_indices, extra_info=None):
+        return self._store(PoolName.KV, keys, host_indices)
+
+    def exists(self, key):
+        return self.batch_exists([key]) == 1
+
+    def batch_get(self, keys, target_locations=None, target_sizes=None):
+        loaded = self._run("submit_get", self._names(keys), [_flat(target) for target in target_locations])
+        return [target if well else None for target, well in zip(target_locations, loaded)]
+
+    def get(self, key, target_location=None, target_sizes=None):
+        return self.batch_get([key], [target_location])[0]
+
+    def batch_set(self, keys, values=None, target_locations=None, target_sizes=None):
+        return all(self._run("submit_put", self._names(keys),
+                             [_flat(value if _is_contiguous(value) else value.contiguous()) for value in values]))
+
+    def set(self, key, value=None, target_location=None, target_sizes=None):
+        return self.batch_set([key], [value])
+
+    # Several pools ----------------------------------------------------------------------------
+
+    def batch_exists_v2(self, keys, pool_transfers=None, extra_info=None):
+        """The longest prefix that all pools can restore, each by its own rule."""
+        pages = self.batch_exists(keys, extra_info)
+        hits, restorable = {PoolName.KV: pages} if pages else {}, set(range(1, pages + 1))
+        for transfer in pool_transfers or ():
+            there = self._run("submit_find", self._names(keys[:pages], transfer.name))
+            if transfer.hit_policy == PoolHitPolicy.ALL_PAGES:
+                own = set(range(1, (there.index(False) if False in there else pages) + 1))
+            elif transfer.hit_policy == PoolHitPolicy.TRAILING_PAGES:
+                window = max(1, len(transfer.keys or ()))
+                own = {end for end in range(1, pages + 1) if all(there[max(0, end - window):end])}
+            else:
+                raise ValueError(f"towpath: pool {transfer.name!s} asks for the hit policy "
+                                 f"{transfer.hit_policy.value}, which is not supported: all_pages and trailing_pages are")
+            if own:
+                hits[transfer.name] = max(own)
+            restorable &= own
+        return PoolTransferResult(max(restorable, default=0), hits, sorted(restorable))
+
+    def batch_get_v2(self, transfers, extra_info=None):
+        return {each.name: self._load(each.name, each.keys or [], each.host_indices) for each in transfers}
+
+    def batch_set_v2(self, transfers, extra_info=None):
+        return {each.name: self._store(each.name, each.keys or [], each.host_indices) for each in transfers}
+
+    # The rest ---------------------------------------------------------------------------------
+
+    def clear(self):
+        """All pages of this rank are thrown away. What is under way ends first, as if it were not there."""
+        with self._lock:
+            self._waiting.blocks.close()
+            shutil.rmtree(self._folder)
+            self._open()
+        return True
+
+    def figures(self):
+        """What was done since the start, by name."""
+        return self._waiting.blocks.figures()
+
+    def close(self):
+        self._waiting.blocks.close()
