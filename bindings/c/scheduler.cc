@@ -95,7 +95,7 @@ towpath_code_t towpath_scheduler_allocate(towpath_scheduler_t* scheduler, const 
                                           const uint64_t* blocks, size_t block_count,
                                           uint64_t loaded_tokens, towpath_error_t* error) {
   return call(error, given(scheduler, request) && given_array(blocks, block_count), [&] {
-    return scheduler->value.allocate(request, {blocks, block_count}, loaded_tokens);
+    return scheduler->value.allocate(request, std::span(blocks, block_count), loaded_tokens);
   });
 }
 
@@ -108,12 +108,12 @@ towpath_code_t towpath_scheduler_advance(towpath_scheduler_t* scheduler, const c
         !given_array(reported.new_blocks, reported.new_block_count))
       return towpath::error(Code::invalid_argument, "progress without its arrays", "point to them");
     TOWPATH_TRY(const std::uint8_t priority, priority_of(reported.priority));
-    return scheduler->value.advance(request,
-                                    {.computed_before = reported.computed_before,
-                                     .computed_after = reported.computed_after,
-                                     .new_tokens = {reported.new_tokens, reported.new_token_count},
-                                     .new_blocks = {reported.new_blocks, reported.new_block_count},
-                                     .priority = priority});
+    return scheduler->value.advance(
+        request, {.computed_before = reported.computed_before,
+                  .computed_after = reported.computed_after,
+                  .new_tokens = {reported.new_tokens, reported.new_token_count},
+                  .new_blocks = std::span(reported.new_blocks, reported.new_block_count),
+                  .priority = priority});
   });
 }
 

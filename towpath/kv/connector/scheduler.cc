@@ -14,6 +14,13 @@ Result<ConnectorScheduler> ConnectorScheduler::make(ConnectorSchedulerOptions op
         cat("a connector of ", options.workers, " workers and blocks of ", options.tokens_per_block,
             " tokens"),
         cat("blocks have at least one token, and workers number 1 to ", kMaxConnectorWorkers));
+  const bool is_plain =
+      options.groups.size() == 1 && options.groups[0].kind == BlockGroup::Kind::whole;
+  if (options.groups.empty() || (!is_plain && options.background_from_tokens > 1))
+    return error(Code::invalid_argument,
+                 cat(options.groups.size(), " groups of layers, and loads in the background from ",
+                     options.background_from_tokens, " tokens"),
+                 "with several groups, or a window, all loads are in the background");
   return ConnectorScheduler(std::move(options));
 }
 
@@ -85,19 +92,55 @@ Result<ConnectorScheduler::Match> ConnectorScheduler::match(const Prompt& prompt
   return match;
 }
 
-/// How many of these blocks it matches: at most those that are held, without a gap.
-void ConnectorScheduler::choose(Request& request, const Blocks& blocks) {
-  std::vector<TierIndex> tiers;
+/// The first group's blocks have the names that events have.
+BlockHash ConnectorScheduler::name_in(std::size_t group, BlockHash hash) const {
+  return group == 0 ? hash : root_of({hash, cat("group ", group)});
+}
+
+/// Without a gap in what is needed whole. What is needed before `blocks.first` is the engine's own:
+/// a window that ends later begins later, too.
+ConnectorScheduler::Held ConnectorScheduler::held_of(const Request& request,
+                                                     const Blocks& blocks) const {
+  Held held;
+  std::vector<std::uint64_t> run(options_.groups.size());  // of each group, up to here
   for (std::uint64_t i = blocks.first; i < blocks.end; ++i) {
-    const auto tier = held_.tier_of(request.hashes[i]);
-    if (!tier) break;
-    tiers.push_back(*tier);
+    TierIndex slowest = 0;
+    bool may_end = true;
+    for (std::size_t group = 0; group < run.size(); ++group) {
+      const auto tier = held_.tier_of(name_in(group, request.hashes[i]));
+      if (!tier && options_.groups[group].kind == BlockGroup::Kind::whole) return held;
+      run[group] = tier ? run[group] + 1 : 0;
+      slowest = std::max(slowest, tier.value_or(0));
+      const std::uint64_t needed_from =
+          options_.groups[group].first_needed(i + 1, options_.tokens_per_block);
+      may_end = may_end && run[group] >= i + 1 - std::max(blocks.first, needed_from);
+    }
+    held.tiers.push_back(slowest);
+    held.may_end.push_back(may_end);
   }
-  LoadOrCompute::Question question{.tiers = tiers, .tokens_per_block = options_.tokens_per_block};
+  return held;
+}
+
+/// How many of these blocks it matches: at most so many that all groups can go on behind them.
+void ConnectorScheduler::choose(Request& request, const Blocks& blocks) {
+  auto [tiers, may_end] = held_of(request, blocks);
+  const auto last_end = [&](std::uint64_t end) {
+    while (end > 0 && !may_end[end - 1]) --end;
+    return end;
+  };
+  tiers.resize(last_end(tiers.size()));
+  // A window's blocks are few; a step of the prompt is loaded once for each group that has all.
+  const auto whole = static_cast<std::uint64_t>(
+      std::ranges::count(options_.groups, BlockGroup::Kind::whole, &BlockGroup::kind));
+  LoadOrCompute::Question question{
+      .tiers = tiers,
+      .tokens_per_block = std::max<std::uint64_t>(
+          1, options_.tokens_per_block / std::max<std::uint64_t>(1, whole))};
   for (std::size_t tier = 0; tier < kMaxTiers; ++tier)
     question.waiting[tier] = loading_[tier] + next_loading_[tier];
   request.held_blocks = tiers.size();
   request.choice = costs_.ask(question);
+  request.choice.blocks = last_end(request.choice.blocks);
   request.matched = request.choice.blocks * options_.tokens_per_block;
 }
 
@@ -112,28 +155,48 @@ void ConnectorScheduler::note_choice(const Request& request) {
   figures_.tokens_not_loaded += (held - chosen) * options_.tokens_per_block;
 }
 
-Status ConnectorScheduler::allocate(const RequestId& id, std::span<const std::uint64_t> blocks,
+Status ConnectorScheduler::check_tables(const RequestId& id, const Request& request,
+                                        const BlockTables& tables,
+                                        std::uint64_t loaded_tokens) const {
+  const std::uint64_t per_block = options_.tokens_per_block;
+  const std::uint64_t first = request.computed / per_block, count = loaded_tokens / per_block;
+  bool are_there = tables.size() == options_.groups.size();
+  for (std::size_t group = 0; are_there && count > 0 && group < tables.size(); ++group) {
+    const std::span table = tables[group];
+    const std::uint64_t needed_from = options_.groups[group].first_needed(first + count, per_block);
+    are_there = table.size() >= first + count;
+    for (std::uint64_t i = std::max(first, needed_from); are_there && i < first + count; ++i)
+      are_there = !is_null(table[i]);
+  }
+  if (are_there && loaded_tokens <= request.matched && loaded_tokens % per_block == 0) return {};
+  return error(Code::invalid_argument,
+               cat("request '", printable(id), "': ", loaded_tokens, " tokens to load behind ",
+                   request.computed, " into ", tables.size(), " tables, the first of ",
+                   tables[0].size(), " blocks; matched were ", request.matched),
+               "load what was matched, or fewer whole blocks, with a table for each group");
+}
+
+Status ConnectorScheduler::allocate(const RequestId& id, const BlockTables& tables,
                                     std::uint64_t loaded_tokens) {
   TOWPATH_TRY(Request * request, find(id));
+  TOWPATH_TRY(check_tables(id, *request, tables, loaded_tokens));
   const std::uint64_t per_block = options_.tokens_per_block;
   const std::uint64_t first = request->computed / per_block, count = loaded_tokens / per_block;
-  if (loaded_tokens > request->matched || loaded_tokens % per_block != 0 ||
-      (count > 0 && blocks.size() < first + count))
-    return error(
-        Code::invalid_argument,
-        cat("request '", printable(id), "': ", loaded_tokens, " tokens to load behind ",
-            request->computed, " into ", blocks.size(), " blocks; matched were ", request->matched),
-        "load what was matched, or fewer whole blocks");
-  if (request->blocks.empty()) {
+  if (request->tables.empty()) {
     figures_.asked_tokens += request->tokens.size() - request->computed;
     note_choice(*request);
   }
-  request->blocks.assign(blocks.begin(), blocks.end());
+  request->tables.assign(tables.size(), {});
+  for (std::size_t group = 0; group < tables.size(); ++group)
+    request->tables[group].assign(tables[group].begin(), tables[group].end());
   if (count == 0) return {};
   RequestOrder load{.request = id,
                     .in_background = loaded_tokens >= options_.background_from_tokens};
-  for (std::uint64_t i = first; i < first + count; ++i)
-    load.blocks.push_back({request->hashes[i], blocks[i]});
+  for (std::size_t group = 0; group < tables.size(); ++group) {
+    const std::uint64_t needed_from = options_.groups[group].first_needed(first + count, per_block);
+    for (std::uint64_t i = std::max(first, needed_from); i < first + count; ++i)
+      load.blocks.push_back({name_in(group, request->hashes[i]), tables[group][i]});
+  }
   TierCounts& counts = load.in_background ? loading_ : next_loading_;
   for (const BlockOrder& block : load.blocks) {
     const TierIndex tier = held_.tier_of(block.hash).value_or(0);
@@ -147,27 +210,52 @@ Status ConnectorScheduler::allocate(const RequestId& id, std::span<const std::ui
   return {};
 }
 
+/// Of each group what the engine still has after the step, but for what is held, or being saved.
+void ConnectorScheduler::order_saves(const Request& request, const Progress& progress,
+                                     RequestOrder& into) {
+  const std::uint64_t per_block = options_.tokens_per_block;
+  const std::uint64_t end = progress.computed_after / per_block;
+  const StepOfRequest step =
+      progress.step.value_or(StepOfRequest{progress.computed_before, progress.computed_after});
+  for (std::size_t group = 0; group < options_.groups.size(); ++group) {
+    const BlockGroup& kind = options_.groups[group];
+    std::uint64_t first = progress.computed_before / per_block;
+    if (kind.kind == BlockGroup::Kind::window && step.before > kind.window_tokens)
+      first = std::max(first, (step.before - kind.window_tokens) / per_block);
+    if (kind.kind == BlockGroup::Kind::state)
+      first = step.after == end * per_block && end > 0 ? std::max(first, end - 1) : end;
+    for (std::uint64_t i = first; i < end; ++i) {
+      const std::uint64_t block = request.tables[group][i];
+      const BlockHash hash = name_in(group, request.hashes[i]);
+      if (is_null(block) || held_.has(hash)) continue;
+      if (saving_.try_emplace(hash, options_.workers).second) into.blocks.push_back({hash, block});
+    }
+  }
+}
+
 Status ConnectorScheduler::advance(const RequestId& id, const Progress& progress) {
   TOWPATH_TRY(Request * request, find(id));
   extend_by(*request, progress.new_tokens);
-  request->blocks.insert(request->blocks.end(), progress.new_blocks.begin(),
-                         progress.new_blocks.end());
+  request->tables.resize(options_.groups.size());
+  for (std::size_t group = 0; group < std::min(request->tables.size(), progress.new_blocks.size());
+       ++group) {
+    const std::span more = progress.new_blocks[group];
+    request->tables[group].insert(request->tables[group].end(), more.begin(), more.end());
+  }
   const std::uint64_t per_block = options_.tokens_per_block;
   const std::uint64_t end = progress.computed_after / per_block;
+  const std::size_t known =
+      std::ranges::min(request->tables, {}, [](const Table& table) { return table.size(); }).size();
   if (progress.computed_before > progress.computed_after ||
-      progress.computed_after > request->tokens.size() || end > request->blocks.size())
+      progress.computed_after > request->tokens.size() || end > known)
     return error(Code::invalid_argument,
                  cat("request '", printable(id), "' goes from ", progress.computed_before, " to ",
                      progress.computed_after, " tokens; known are ", request->tokens.size(),
-                     " tokens and ", request->blocks.size(), " blocks of ", per_block),
+                     " tokens and ", known, " blocks of ", per_block),
                  "tell new tokens and blocks not later than they are computed");
   RequestOrder save{
       .request = id, .in_background = options_.saves_in_background, .priority = progress.priority};
-  for (std::uint64_t i = progress.computed_before / per_block; i < end; ++i) {
-    const BlockHash hash = request->hashes[i];
-    if (held_.has(hash) || !saving_.try_emplace(hash, options_.workers).second) continue;
-    save.blocks.push_back({hash, request->blocks[i]});
-  }
+  order_saves(*request, progress, save);
   name_blocks(*request, progress.computed_before / per_block, end);
   if (save.blocks.empty()) return {};
   figures_.saved_blocks += save.blocks.size();
@@ -179,7 +267,7 @@ Status ConnectorScheduler::advance(const RequestId& id, const Progress& progress
 Status ConnectorScheduler::preempt(const RequestId& id) {
   TOWPATH_TRY(Request * request, find(id));
   if (request->saves) next_.settle.push_back(id);
-  request->blocks.clear();
+  request->tables.clear();
   request->saves = false;
   return {};
 }

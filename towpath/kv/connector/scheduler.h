@@ -8,6 +8,10 @@
 //   around each step:              step_begins(), step_ends(), which measure what computing costs
 //   when a request ends:           finish(); when it has to make room meanwhile, preempt()
 //
+// An engine whose layers are unlike (full attention, sliding windows, recurrent states) gives a
+// request blocks of several groups (block_groups.h). A prompt's first tokens are matched when all
+// groups can go on behind them, or not at all.
+//
 // With those, what would be loaded more slowly than it is computed is not matched
 // (load_or_compute.h). A match is best effort: the block may be gone, or found wrong, when a worker
 // wants it. Then that block is a load error, the report says so, and it is matched no more.
@@ -18,6 +22,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -25,6 +30,7 @@
 
 #include <towpath/core/result.h>
 #include <towpath/kv/blocks/sequence_hash.h>
+#include <towpath/kv/connector/block_groups.h>
 #include <towpath/kv/connector/held_blocks.h>
 #include <towpath/kv/connector/load_or_compute.h>
 #include <towpath/kv/connector/orders.h>
@@ -44,13 +50,20 @@ struct ConnectorSchedulerOptions {
   /// Events say which tokens a block holds, as routers want it: 4 bytes are kept for each. A block
   /// whose tokens no request has named yet is reported when one does.
   bool events_with_tokens = false;
+  /// One for each group of the engine's layers; all have blocks of as many tokens. The first names
+  /// blocks in events.
+  std::vector<BlockGroup> groups{{}};
+  /// The engine's number for a block that there is none of, in the table of a group that has passed
+  /// its window; none: all blocks are.
+  std::optional<std::uint64_t> null_block{};
   /// Outlives the scheduler, and measures its engine's steps; null: all that is held is matched.
   const Clock* clock = nullptr;
 };
 
 class ConnectorScheduler {
  public:
-  /// Errors: invalid_argument (no tokens in a block, no workers or too many).
+  /// Errors: invalid_argument (no tokens in a block, no workers or too many, no group; with several
+  /// groups or a window, loads that are not in the background: a step could not say what failed).
   static Result<ConnectorScheduler> make(ConnectorSchedulerOptions options);
 
   struct Prompt {
@@ -71,19 +84,22 @@ class ConnectorScheduler {
   /// The engine has given the request `blocks`, from its first token on, of which `loaded_tokens`
   /// behind the computed ones shall be loaded: what match() said, or less, or none.
   /// Errors: not_found (never matched), invalid_argument (more than matched, no whole blocks, too
-  /// few blocks).
-  Status allocate(const RequestId& request, std::span<const std::uint64_t> blocks,
-                  std::uint64_t loaded_tokens);
+  /// few blocks, or none where one is to be loaded).
+  Status allocate(const RequestId& request, const BlockTables& blocks, std::uint64_t loaded_tokens);
 
   /// What a step does for a request.
   struct Progress {
     std::uint64_t computed_before = 0;
     std::uint64_t computed_after = 0;
-    std::span<const TokenId> new_tokens{};        ///< behind those known: what was generated
-    std::span<const std::uint64_t> new_blocks{};  ///< behind those it has
+    std::span<const TokenId> new_tokens{};  ///< behind those known: what was generated
+    BlockTables new_blocks{};               ///< behind those it has
     /// Of what is saved: how soon it goes on to files and objects, or not at all
     /// (AdmissionOptions::min_priority).
     std::uint8_t priority = kUsualPriority;
+    /// What the step computes for it, where that is not from `computed_before` to `computed_after`:
+    /// blocks that a window had passed before it began are the engine's no more, and a state is one
+    /// of where it ends.
+    std::optional<StepOfRequest> step{};
   };
   /// Blocks that are complete after this step, and not held, are to be saved.
   /// Errors: not_found, invalid_argument (more computed than tokens or blocks are known).
@@ -130,6 +146,7 @@ class ConnectorScheduler {
   Figures figures() const;
 
  private:
+  using Table = std::vector<std::uint64_t>;
   struct Request {
     std::vector<TokenId> tokens;
     BlockHash last = 0;             // of the last whole block, or the root
@@ -139,8 +156,8 @@ class ConnectorScheduler {
     std::uint64_t matched = 0;
     std::uint64_t held_blocks = 0;  // behind the computed ones, of which `matched` was chosen
     LoadOrCompute::Answer choice{};
-    TierCounts loads{};  // in the background, by where they were
-    std::vector<std::uint64_t> blocks;
+    TierCounts loads{};         // in the background, by where they were
+    std::vector<Table> tables;  // by group; none: nothing is allocated
     std::uint32_t loading = 0;  // workers that have not received it
     bool saves = false;         // something of it was ordered to be saved in the background
   };
@@ -156,6 +173,17 @@ class ConnectorScheduler {
   struct Blocks {
     std::uint64_t first, end;
   };
+  /// Blocks that could be loaded, and behind which of them all groups can go on.
+  struct Held {
+    std::vector<TierIndex> tiers;
+    std::vector<bool> may_end;
+  };
+  Held held_of(const Request& request, const Blocks& blocks) const;
+  BlockHash name_in(std::size_t group, BlockHash hash) const;
+  bool is_null(std::uint64_t block) const { return block == options_.null_block; }
+  Status check_tables(const RequestId& id, const Request& request, const BlockTables& tables,
+                      std::uint64_t loaded_tokens) const;
+  void order_saves(const Request& request, const Progress& progress, RequestOrder& into);
   void choose(Request& request, const Blocks& blocks);
   void note_choice(const Request& request);
   void end_loads(Request& request);

@@ -186,6 +186,7 @@ bool ConnectorWorker::drive() {
   std::erase_if(background_loads_, [&](const Load& load) {
     if (load.is_coming() || !load.copies.empty()) return false;
     finished_.received.push_back(load.request);
+    if (load.has_failed) failed_requests_.push_back(load.request);
     report_.received.push_back(load.request);
     return true;
   });
