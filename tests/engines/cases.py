@@ -12,7 +12,9 @@ import traceback
 
 import conversations
 import harness
+import hybrid
 from harness import BLOCK, Engine, make_model, prompt, say, towpath
+from hybrid import hybrid_states, hybrid_windows
 from lmcache_l2 import lmcache
 from sglang_hicache import sglang
 
@@ -97,6 +99,13 @@ def conversations_in_step(work):
     one, so the last block of a request without a next one is not kept."""
     return conversation_figures(conversations.run(make_model(work / "model"), work / "kv", seed=work.seed + 1,
                                                   requests=work.requests // 3, restarts=2, settings=SYNCHRONOUS),
+                                least=0.95)
+
+
+def hybrid_conversations(work):
+    """Windows, of which an engine without a cache of its own frees what they have passed."""
+    return conversation_figures(conversations.run(hybrid.make_windows(work / "hybrid"), work / "kv", seed=work.seed,
+                                                  requests=work.requests // 2, restarts=2, args=hybrid.HYBRID),
                                 least=0.95)
 
 
@@ -256,7 +265,7 @@ def nixl_pull(work):
 CASES = {function.__name__: function for function in (
     restart_in_background, restart_in_step, random_conversations, conversations_in_step, peers, two_ranks,
     preemption_in_background, preemption_in_step, preemption_beside_prefix_cache, load_or_compute, salts_and_reset, wrong_settings,
-    nixl_pull, lmcache, sglang)}
+    nixl_pull, hybrid_windows, hybrid_states, hybrid_conversations, lmcache, sglang)}
 
 
 class Work(type(pathlib.Path())):

@@ -48,16 +48,16 @@ def flip_anywhere(directory, numbers):
 class Checked:
     """Both engines, and what came of the requests."""
 
-    def __init__(self, model, directory, connector):
-        self.model, self.directory, self.connector = model, directory, connector
-        self.reference = Engine(model, enable_prefix_caching=True, dtype="float32",
-                                environment={"VLLM_CPU_KVCACHE_SPACE": "6"})
+    def __init__(self, model, directory, connector, args):
+        self.model, self.directory, self.connector, self.args = model, directory, connector, args
+        self.reference = Engine(model, dtype="float32", environment={"VLLM_CPU_KVCACHE_SPACE": "6"},
+                                **{**args, "enable_prefix_caching": True})
         self.engine = self.start()
         self.requests = self.cached = self.wanted = self.failed = self.flipped = 0
         self.seconds, self.step_seconds = {}, 0.0  # of the engine's thread: in the connector by method; in all
 
     def start(self):
-        return Engine(self.model, self.connector, dtype="float32")
+        return Engine(self.model, self.connector, dtype="float32", **self.args)
 
     def ask(self, prompt, max_tokens):
         mine = self.engine.generate([prompt], max_tokens)
@@ -93,10 +93,10 @@ class Checked:
         self.engine = self.start()
 
 
-def run(model, directory, seed, requests, restarts, settings=None):
-    """Every second restart finds bits flipped."""
+def run(model, directory, seed, requests, restarts, settings=None, args=None):
+    """Every second restart finds bits flipped. `args`: of both engines."""
     connector = harness.towpath(directory=str(directory), memory="256MiB", **(settings or {}))
-    chats, checked = Conversations(seed), Checked(model, directory, connector)
+    chats, checked = Conversations(seed), Checked(model, directory, connector, args or {})
     every = max(1, requests // (restarts + 1))
     for number in range(requests):
         if number and number % every == 0 and number // every <= restarts:

@@ -1,6 +1,8 @@
 #include "bindings/python/src/connector.h"
 
+#include <map>
 #include <mutex>
+#include <variant>
 
 #include <pybind11/stl.h>
 
@@ -52,10 +54,30 @@ using Worker = Guarded<std::unique_ptr<ConnectorNode>>;
 
 // ---- the scheduler's half
 
+using Groups = std::vector<std::pair<std::string, std::uint64_t>>;  // kind, tokens of its window
+using Tables = std::vector<Numbers>;
+
+std::vector<kv::BlockGroup> to_groups(const Groups& groups) {
+  using Kind = kv::BlockGroup::Kind;
+  static const std::map<std::string, Kind> kinds{
+      {"whole", Kind::whole}, {"window", Kind::window}, {"state", Kind::state}};
+  std::vector<kv::BlockGroup> all;
+  for (const auto& [name, window_tokens] : groups) {
+    const auto kind = kinds.find(name);
+    if (kind == kinds.end())
+      raise(error(Code::invalid_argument, cat("a group of the kind '", name, "'"),
+                  "a group is whole, window or state"));
+    all.push_back({kind->second, window_tokens});
+  }
+  return all;
+}
+
 std::unique_ptr<Scheduler> make_scheduler(std::uint64_t tokens_per_block, std::uint32_t workers,
                                           std::uint64_t salt, const Name& name_space,
                                           std::optional<std::uint64_t> background_from_tokens,
-                                          bool saves_in_background, bool events_with_tokens) {
+                                          bool saves_in_background, bool events_with_tokens,
+                                          const Groups& groups,
+                                          std::optional<std::uint64_t> null_block) {
   return std::make_unique<Scheduler>(unwrap(kv::ConnectorScheduler::make(
       {.tokens_per_block = tokens_per_block,
        .workers = workers,
@@ -64,6 +86,8 @@ std::unique_ptr<Scheduler> make_scheduler(std::uint64_t tokens_per_block, std::u
        .background_from_tokens = background_from_tokens.value_or(UINT64_MAX),
        .saves_in_background = saves_in_background,
        .events_with_tokens = events_with_tokens,
+       .groups = to_groups(groups),
+       .null_block = null_block,
        .clock = &sys::system_clock()})));
 }
 
@@ -75,11 +99,25 @@ py::tuple match(const Scheduler& self, const Name& request, const Tokens& tokens
   return py::make_tuple(found.tokens, found.in_background);
 }
 
+kv::BlockTables to_tables(const Numbers& only) { return only; }
+kv::BlockTables to_tables(const Tables& all) { return std::span(all); }
+
+void allocate(const Scheduler& self, const Name& request,
+              const std::variant<Numbers, Tables>& blocks, std::uint64_t loaded) {
+  kv::BlockTables tables;
+  std::visit([&](const auto& given) { tables = to_tables(given); }, blocks);
+  check(self.call([&](auto& it) { return it.allocate(request.value, tables, loaded); }));
+}
+
+using Step = std::optional<std::pair<std::uint64_t, std::uint64_t>>;
+
 void advance(const Scheduler& self, const Name& request, std::uint64_t before, std::uint64_t after,
-             const Tokens& new_tokens, const Numbers& new_blocks, std::uint8_t priority) {
-  check(self.call([&](kv::ConnectorScheduler& scheduler) {
-    return scheduler.advance(request.value, {before, after, new_tokens, new_blocks, priority});
-  }));
+             const Tokens& new_tokens, const std::variant<Numbers, Tables>& new_blocks,
+             std::uint8_t priority, const Step& step) {
+  kv::ConnectorScheduler::Progress progress{before, after, new_tokens, {}, priority};
+  std::visit([&](const auto& given) { progress.new_blocks = to_tables(given); }, new_blocks);
+  if (step) progress.step = {step->first, step->second};
+  check(self.call([&](auto& it) { return it.advance(request.value, progress); }));
 }
 
 py::dict scheduler_figures(const Scheduler& self) {
@@ -117,19 +155,15 @@ void bind_scheduler(py::module_& module) {
       .def(py::init(&make_scheduler), py::arg("tokens_per_block") = 16, py::arg("workers") = 1,
            py::arg("salt") = 0, py::arg("name_space") = Name{},
            py::arg("background_from_tokens") = py::none(), py::arg("saves_in_background") = false,
-           py::arg("events_with_tokens") = false)
+           py::arg("events_with_tokens") = false, py::arg("groups") = Groups{{"whole", 0}},
+           py::arg("null_block") = py::none())
       .def("match", &match, py::arg("request"), py::arg("tokens"), py::arg("computed") = 0,
            py::arg("room") = Name{})
-      .def(
-          "allocate",
-          [](const Scheduler& self, const Name& request, const Numbers& blocks,
-             std::uint64_t loaded) {
-            check(self.call([&](auto& it) { return it.allocate(request.value, blocks, loaded); }));
-          },
-          py::arg("request"), py::arg("blocks"), py::arg("loaded_tokens"))
+      .def("allocate", &allocate, py::arg("request"), py::arg("blocks"), py::arg("loaded_tokens"))
       .def("advance", &advance, py::arg("request"), py::arg("computed_before"),
            py::arg("computed_after"), py::arg("new_tokens") = Tokens{},
-           py::arg("new_blocks") = Numbers{}, py::arg("priority") = kv::kUsualPriority)
+           py::arg("new_blocks") = Numbers{}, py::arg("priority") = kv::kUsualPriority,
+           py::arg("step") = py::none())
       .def(
           "step_begins",
           [](const Scheduler& self, std::uint64_t tokens) {
@@ -344,6 +378,14 @@ void bind_worker(py::module_& module) {
       .def("take_failed_blocks",
            [](const Worker& self) {
              return drive(self, [](auto& worker) { return worker.take_failed_blocks(); });
+           })
+      .def("take_failed_requests",
+           [](const Worker& self) {
+             py::list names;
+             for (const auto& name :
+                  drive(self, [](auto& worker) { return worker.take_failed_requests(); }))
+               names.append(name_to_python(name));
+             return names;
            })
       .def("take_report", &take_report, py::arg("progress") = true)
       .def("sync",

@@ -27,6 +27,17 @@ class KVConnectorBase_V1:
         return self._connector_metadata is not None
 
 
+class SupportsHMA:
+    pass
+
+
+@dataclasses.dataclass
+class KVConnectorTransferResults:
+    finished_sending: set = dataclasses.field(default_factory=set)
+    finished_recving: set = dataclasses.field(default_factory=set)
+    failed_recving: set = dataclasses.field(default_factory=set)
+
+
 class CacheHitSource(str, enum.Enum):
     HOST = "host"
     EXTERNAL_UNSPECIFIED = "external_unspecified"
@@ -79,7 +90,8 @@ def install():
     _module("vllm.distributed", __path__=[], get_tensor_model_parallel_rank=lambda: 0, kv_events=kv_events)
     empty = {name: type(name, (), {}) for name in ("KVConnectorHandshakeMetadata", "KVConnectorMetadata",
                                                    "KVConnectorWorkerMetadata")}
-    _module(f"{base}.base", KVConnectorBase_V1=KVConnectorBase_V1, KVConnectorRole=KVConnectorRole, **empty)
+    _module(f"{base}.base", KVConnectorBase_V1=KVConnectorBase_V1, KVConnectorRole=KVConnectorRole, SupportsHMA=SupportsHMA,
+            KVConnectorTransferResults=KVConnectorTransferResults, **empty)
     _module(f"{base}.metrics", KVConnectorStats=KVConnectorStats, KVConnectorPromMetrics=KVConnectorPromMetrics)
     _module("vllm.v1.metrics.cache_hit_source", CacheHitSource=CacheHitSource)
     _module("vllm.platforms", current_platform=types.SimpleNamespace(
@@ -97,9 +109,47 @@ class Spec:
     state_content_size_bytes: int = 256
 
 
-def cache_config(spec=None, num_blocks=8, groups=1):
+@dataclasses.dataclass
+class FullAttentionSpec(Spec):
+    page_size_bytes: int = 16384
+
+
+@dataclasses.dataclass
+class SlidingWindowSpec(FullAttentionSpec):
+    sliding_window: int = 33
+
+
+@dataclasses.dataclass
+class ChunkedLocalAttentionSpec(FullAttentionSpec):
+    pass
+
+
+@dataclasses.dataclass
+class MambaSpec(FullAttentionSpec):
+    mamba_cache_mode: str = "align"
+    num_speculative_blocks: int = 0
+    num_prefill_checkpoint_blocks: int = 0
+
+
+def cache_config(spec=None, num_blocks=8):
     group = types.SimpleNamespace(kv_cache_spec=spec or Spec())
-    return types.SimpleNamespace(num_blocks=num_blocks, kv_cache_groups=[group] * groups)
+    return types.SimpleNamespace(num_blocks=num_blocks, kv_cache_groups=[group])
+
+
+def overlaid(specs, num_blocks=8, layers=2):
+    """Caches of groups of unlike layers, two each, over one allocation, and the configuration that says so. Of a
+    state, two arrays in each page."""
+    import numpy
+    space, page = types.SimpleNamespace, specs[0].page_size_bytes
+    memory, caches, groups, tensors = numpy.zeros(layers * num_blocks * page, numpy.uint8), {}, [], []
+    for number, spec in enumerate(specs):
+        names = [f"group {number} layer {layer}" for layer in range(layers)]
+        groups.append(space(kv_cache_spec=spec, layer_names=names))
+        tensors.append(space(layers=names, layer_stride=num_blocks * page, block_stride=page, offset=0))
+        for layer, name in enumerate(names):
+            pages = memory.reshape(layers, num_blocks, page)[layer]
+            caches[name] = (pages[:, :1024], pages[:, 1024:4096]) if isinstance(spec, MambaSpec) else pages
+    return caches, space(num_blocks=num_blocks, kv_cache_groups=groups, kv_cache_tensors=tensors)
 
 
 def config(extra=None, in_a_step=128, **parallel):

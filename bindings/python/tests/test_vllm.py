@@ -155,9 +155,46 @@ def test_layers_that_share_a_cache_have_one():
     assert list(proven.caches) == names and proven.layer_of["shares"] == names[1]
 
 
-def test_several_groups_are_refused_with_what_to_say():
-    with pytest.raises(geometry.GeometryError, match="this model has 2 .*--disable-hybrid-kv-cache-manager"):
-        geometry.tokens_per_block(fake_vllm.cache_config(groups=2))
+@pytest.mark.parametrize("specs, said", [
+    ((fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec(block_size=32)), "blocks of .16, 32. tokens, and one size"),
+    ((fake_vllm.FullAttentionSpec(), fake_vllm.ChunkedLocalAttentionSpec()), "ChunkedLocalAttentionSpec are not kept"),
+])
+def test_groups_that_cannot_be_kept_are_refused_with_what_to_say(specs, said):
+    with pytest.raises(geometry.GeometryError, match=f"{said}.*--disable-hybrid-kv-cache-manager"):
+        geometry.groups_of(fake_vllm.overlaid(specs)[1])
+
+
+@pytest.mark.parametrize("mode, ahead", [("none", 0), ("align", 2)])
+def test_states_are_kept_with_prefix_caching_and_without_drafts(mode, ahead):
+    spec = fake_vllm.MambaSpec(mamba_cache_mode=mode, num_speculative_blocks=ahead)
+    with pytest.raises(geometry.GeometryError, match="--enable-prefix-caching"):
+        geometry.groups_of(fake_vllm.overlaid([spec])[1])
+
+
+def test_unlike_layers_are_pages_of_one_allocation():
+    caches, config = fake_vllm.overlaid([fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec(sliding_window=33),
+                                         fake_vllm.MambaSpec()])
+    assert geometry.groups_of(config) == [("whole", 0), ("window", 32), ("state", 0)]
+    proven = geometry.prove(caches, config)
+    assert proven.shape == (8, 1, 1, config.kv_cache_groups[0].kv_cache_spec.page_size_bytes)
+    assert len(proven.caches) == 2 and proven.block_bytes == 2 * proven.shape[3]
+    assert proven.layer_of["group 0 layer 1"] == proven.layer_of["group 1 layer 1"] != proven.layer_of["group 0 layer 0"]
+    caches["group 1 layer 0"][3] = 7  # seen in the page of its block, and in no other
+    first = proven.caches[proven.layer_of["group 1 layer 0"]]
+    assert first[3].any() and not first[2].any() and not first[4].any()
+
+
+def test_pages_that_are_not_where_they_should_be_are_refused():
+    caches, config = fake_vllm.overlaid([fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec()])
+    caches["group 1 layer 0"], caches["group 1 layer 1"] = caches["group 1 layer 1"], caches["group 1 layer 0"]
+    with pytest.raises(geometry.GeometryError, match="the cache of group 1 layer 0 should be 8 pages .* from byte 0 on"):
+        geometry.prove(caches, config)
+
+
+def test_unlike_layers_load_in_the_background_alone():
+    _, config = fake_vllm.overlaid([fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec()])
+    with pytest.raises(ValueError, match="loads_in_background is false, and this model has 2 groups"):
+        TowpathConnector(fake_vllm.config(SYNCHRONOUS), KVConnectorRole.SCHEDULER, config)
 
 
 def test_pipelines_are_refused():
@@ -286,7 +323,7 @@ def side(**given):
 
 def begin(half, request, blocks, loaded=0):
     half.match(request, 0)
-    half.allocate(request, blocks, loaded)
+    half.allocate(request, (blocks,), loaded)
 
 
 @pytest.mark.parametrize("load, measures", [("cheaper", True), ("always", False)])
@@ -324,7 +361,7 @@ def test_nothing_is_saved_while_a_load_is_not_confirmed(tmp_path):
     half, request = scheduler._scheduler, Request("b", 64)
     before = half.figures()["saved_blocks"]
     assert half.match(request, 0) == (32, False)
-    half.allocate(request, [3, 4, 5, 6], 32)
+    half.allocate(request, ([3, 4, 5, 6],), 32)
     orders = half.build(scheduled(request, 32, 32))
     assert orders.loads and half.figures()["saved_blocks"] == before, "saved upon a load that may fail"
     half.build(scheduled(request, 64, 1, cached=True))
@@ -369,7 +406,7 @@ def test_prompts_without_tokens_are_left_alone():
     half = side()
     for request in (Request("a", 40, prompt_embeds=object()), Request("b", 40, resumable=True)):
         assert half.match(request, 0) == (0, False)
-        half.allocate(request, [0, 1, 2], 0)
+        half.allocate(request, ([0, 1, 2],), 0)
         assert half.build(scheduled(request, 0, 40)).data is None and half.finish(request) is False
 
 

@@ -315,15 +315,21 @@ class ConnectorScheduler:
     def __init__(self, tokens_per_block: int = 16, workers: int = 1, salt: int = 0,
                  name_space: Name = "", background_from_tokens: Optional[int] = None,
                  saves_in_background: bool = False,
-                 events_with_tokens: bool = False) -> None: ...
+                 events_with_tokens: bool = False, groups: Sequence[Tuple[str, int]] = (("whole", 0),),
+                 null_block: Optional[int] = None) -> None:
+        """`groups`: of the engine's layers, each ("whole", 0), ("window", the tokens before it that a token attends
+        to) or ("state", 0); with several, blocks are given as a list for each. `null_block`: in a table, none."""
     def match(self, request: Name, tokens: Sequence[int], computed: int = 0,
               room: Name = "") -> Tuple[int, bool]:
         """Tokens that can be loaded behind the computed ones, and whether the request waits for them."""
-    def allocate(self, request: Name, blocks: Sequence[int], loaded_tokens: int) -> None: ...
+    def allocate(self, request: Name, blocks: Union[Sequence[int], Sequence[Sequence[int]]],
+                 loaded_tokens: int) -> None: ...
     def advance(self, request: Name, computed_before: int, computed_after: int,
-                new_tokens: Sequence[int] = (), new_blocks: Sequence[int] = (),
-                priority: int = 50) -> None:
-        """Of what is saved, `priority`: how soon it goes on to files and objects, 0 to 255."""
+                new_tokens: Sequence[int] = (),
+                new_blocks: Union[Sequence[int], Sequence[Sequence[int]]] = (), priority: int = 50,
+                step: Optional[Tuple[int, int]] = None) -> None:
+        """Of what is saved, `priority`: how soon it goes on to files and objects, 0 to 255. `step`: the tokens that
+        were computed when the step began, and are when it ends, where those are others."""
     def build(self) -> bytes: ...
     @property
     def has_orders(self) -> bool:
@@ -356,6 +362,8 @@ class ConnectorWorker:
     def take_finished(self, progress: bool = True) -> Tuple[List[str], List[str]]:
         """Requests sent, and received. Without `progress`, for an engine whose other thread makes it: at once."""
     def take_failed_blocks(self) -> List[int]: ...
+    def take_failed_requests(self) -> List[str]:
+        """Those received that lack a block."""
     def take_report(self, progress: bool = True) -> Optional[bytes]:
         """Without `progress`: at once, and None where there is nothing to say."""
     def sync(self) -> None: ...

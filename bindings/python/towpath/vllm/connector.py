@@ -10,7 +10,8 @@ from typing import List
 from vllm.distributed import kv_events
 from vllm.distributed.kv_transfer.kv_connector.v1.base import (KVConnectorBase_V1, KVConnectorHandshakeMetadata,
                                                               KVConnectorMetadata, KVConnectorRole,
-                                                              KVConnectorWorkerMetadata)
+                                                              KVConnectorTransferResults,
+                                                              KVConnectorWorkerMetadata, SupportsHMA)
 from vllm.v1.metrics.cache_hit_source import CacheHitSource
 
 from towpath.vllm import geometry, naming, settings
@@ -53,7 +54,7 @@ def _counted(method):
     return timed
 
 
-class TowpathConnector(KVConnectorBase_V1):
+class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
 
     def __init__(self, vllm_config, role, kv_cache_config):
         super().__init__(vllm_config=vllm_config, role=role, kv_cache_config=kv_cache_config)
@@ -61,6 +62,9 @@ class TowpathConnector(KVConnectorBase_V1):
         self._last_seconds = self._stats_at = 0.0
         self._settings = settings.read(self._kv_transfer_config.kv_connector_extra_config or {})
         self._refuse_what_is_not_there(vllm_config)
+        self._groups = geometry.groups_of(kv_cache_config)
+        self._is_plain = geometry.is_plain(self._groups)
+        self._refuse_loads_in_step()
         per_block = geometry.tokens_per_block(kv_cache_config)
         name = naming.name_of_cache(vllm_config, per_block, self._settings.model)
         if role == KVConnectorRole.SCHEDULER:
@@ -76,6 +80,11 @@ class TowpathConnector(KVConnectorBase_V1):
                 raise ValueError(f"towpath: {name} is {getattr(parallel, name)}, and only 1 is supported; "
                                  "tensor_parallel_size may be larger")
 
+    def _refuse_loads_in_step(self):
+        if not self._is_plain and not self._settings.loads_in_background:
+            raise ValueError(f"towpath: loads_in_background is false, and this model has {len(self._groups)} groups of unlike "
+                             "layers, of which vLLM cannot hear within a step what failed: leave it out")
+
     def _start_scheduler(self, vllm_config, per_block, name):
         if getattr(self._kv_transfer_config, "kv_load_failure_policy", "recompute") != "recompute":
             _logger.warning("towpath: kv_load_failure_policy is not \"recompute\": a block that cannot be proven "
@@ -84,23 +93,26 @@ class TowpathConnector(KVConnectorBase_V1):
         self._events = bool(events and events.enable_kv_cache_events)
         self._scheduler = SchedulerSide(
             tokens_per_block=per_block, workers=vllm_config.parallel_config.world_size, name_space=name,
-            settings=self._settings, events=self._events)
+            settings=self._settings, events=self._events, groups=self._groups)
         self._last_figures = {}
 
     def _start_worker(self, vllm_config, per_block, name):
         from vllm.distributed import get_tensor_model_parallel_rank
         rank, parallel = get_tensor_model_parallel_rank(), vllm_config.parallel_config
-        group = geometry.only_group(self._kv_cache_config)
-        heads = getattr(group.kv_cache_spec, "num_kv_heads", 1)
-        total = vllm_config.model_config.get_total_num_kv_heads()
         in_a_step = math.ceil(vllm_config.scheduler_config.max_num_batched_tokens / per_block)
         mine = self._settings.of_rank(rank, parallel)
         self._worker = WorkerSide(
-            settings=mine, name_space=name, rank=rank,
-            first_head=rank * heads if total >= parallel.tensor_parallel_size else
-            rank * total // parallel.tensor_parallel_size,
-            least_blocks=in_a_step + 16)
+            settings=mine, name_space=name, rank=rank, first_head=self._first_head(vllm_config, rank),
+            least_blocks=(in_a_step + 16) * len(self._groups))
         self._kv_caches = None
+
+    def _first_head(self, vllm_config, rank):
+        """Of unlike layers a rank has one share, whatever is in it."""
+        if not self._is_plain:
+            return rank
+        heads = getattr(self._kv_cache_config.kv_cache_groups[0].kv_cache_spec, "num_kv_heads", 1)
+        total, ranks = vllm_config.model_config.get_total_num_kv_heads(), vllm_config.parallel_config.tensor_parallel_size
+        return rank * heads if total >= ranks else rank * total // ranks
 
     # The worker's side ------------------------------------------------------------------------
 
@@ -151,12 +163,19 @@ class TowpathConnector(KVConnectorBase_V1):
         self._worker.end()
 
     @_counted
+    def get_transfer_results(self, finished_req_ids):
+        """Of unlike layers a request is what fails, since a block's number says nothing of its group."""
+        sent, received, failed = self._worker.take_finished()
+        return KVConnectorTransferResults(sent, received, set() if self._is_plain else failed)
+
     def get_finished(self, finished_req_ids):
-        return self._worker.take_finished()
+        results = self.get_transfer_results(finished_req_ids)
+        return results.finished_sending, results.finished_recving
 
     @_counted
     def get_block_ids_with_load_errors(self):
-        return self._worker.take_failed_blocks()
+        failed = self._worker.take_failed_blocks()
+        return failed if self._is_plain else set()
 
     @_counted
     def build_connector_worker_meta(self):
@@ -190,7 +209,7 @@ class TowpathConnector(KVConnectorBase_V1):
 
     @_counted
     def update_state_after_alloc(self, request, blocks, num_external_tokens):
-        self._scheduler.allocate(request, blocks.get_block_ids()[0], num_external_tokens)
+        self._scheduler.allocate(request, blocks.get_block_ids(), num_external_tokens)
 
     @_counted
     def build_connector_meta(self, scheduler_output):
@@ -207,6 +226,9 @@ class TowpathConnector(KVConnectorBase_V1):
     @_counted
     def request_finished(self, request, block_ids):
         return self._scheduler.finish(request), None
+
+    def request_finished_all_groups(self, request, block_ids):
+        return self.request_finished(request, block_ids)
 
     def get_external_cache_hit_sources(self, request, num_external_tokens):
         mine = self._settings

@@ -4,6 +4,9 @@ Since vLLM 0.26 a layer's cache is a view [block, head, token, content], where t
 its key and its value (of MLA: the latent vector) one behind the other; how it lies in memory is said by
 the view's strides alone, and there are six ways. Two heads and two outer indices look the same in a
 shape, so nothing here is inferred from one: block, head and token counts come from `kv_cache_config`.
+
+A model whose layers are unlike has several groups of them. Their caches overlay each other in one allocation, and
+a block is some group's at a time: there a block is its bytes, a page for each place that a layer may have.
 """
 import dataclasses
 from typing import Any, Dict, List, Tuple
@@ -11,6 +14,9 @@ from typing import Any, Dict, List, Tuple
 from towpath.connector import _address, _element_bytes, _strides_of
 
 AXES = "block head token dim"
+
+
+_APART = "say --disable-hybrid-kv-cache-manager"
 
 
 class GeometryError(ValueError):
@@ -31,22 +37,44 @@ class Geometry:
         return len(self.caches) * heads * tokens * dim * self.element_bytes
 
 
-def only_group(kv_cache_config):
-    """The group of all layers. Raises GeometryError where there are several, or none."""
+def _kind_of(group):
+    """("whole" | "window" | "state", tokens of the window), as towpath.connector.Scheduler has it."""
+    spec = next(iter(getattr(group.kv_cache_spec, "kv_cache_specs", {}).values()), group.kv_cache_spec)
+    names = [each.__name__ for each in type(spec).__mro__]
+    if "MambaSpec" in names:
+        ahead = spec.num_speculative_blocks + spec.num_prefill_checkpoint_blocks
+        if spec.mamba_cache_mode != "align" or ahead:
+            raise GeometryError(f"towpath: states of layers in the mode {spec.mamba_cache_mode!r} with {ahead} blocks ahead: "
+                                "wanted are prefix caching (--enable-prefix-caching, the mode 'align') and no drafts")
+        return "state", 0
+    if "SlidingWindowSpec" in names:
+        return "window", spec.sliding_window - 1 + getattr(spec, "extra_retained_tokens", 0)
+    if "ChunkedLocalAttentionSpec" in names or "CrossAttentionSpec" in names:
+        raise GeometryError(f"towpath: caches of the kind {names[0]} are not kept; {_APART}")
+    return "whole", 0
+
+
+def groups_of(kv_cache_config) -> List[Tuple[str, int]]:
+    """Raises GeometryError for a model that cannot be kept, with what can be done."""
     groups = kv_cache_config.kv_cache_groups
-    if len(groups) != 1:
-        kinds = ", ".join(type(group.kv_cache_spec).__name__ for group in groups) or "none"
-        raise GeometryError(f"towpath: caches of one group are wanted, and this model has {len(groups)} ({kinds}); "
-                            "say --disable-hybrid-kv-cache-manager")
-    return groups[0]
+    sizes = {group.kv_cache_spec.block_size for group in groups}
+    if len(sizes) != 1:
+        raise GeometryError(f"towpath: the {len(groups)} groups of this model have blocks of {sorted(sizes)} tokens, and one "
+                            f"size is wanted; {_APART}")
+    return [_kind_of(group) for group in groups]
+
+
+def is_plain(groups) -> bool:
+    """One group, of which all is needed: any cache can be kept, its layers one by one."""
+    return groups == [("whole", 0)]
 
 
 def tokens_per_block(kv_cache_config) -> int:
-    return only_group(kv_cache_config).kv_cache_spec.block_size
+    return kv_cache_config.kv_cache_groups[0].kv_cache_spec.block_size
 
 
 def _spec_of(kv_cache_config, layer):
-    spec = only_group(kv_cache_config).kv_cache_spec
+    spec = kv_cache_config.kv_cache_groups[0].kv_cache_spec
     return getattr(spec, "kv_cache_specs", {}).get(layer, spec)
 
 
@@ -93,10 +121,64 @@ def _check_disjoint(caches: List[Tuple[str, Any]]):
                         f"and are {_describe(first)}")
 
 
+def _first_of(cache):
+    """A layer with a state has several tensors in its page."""
+    return cache[0] if isinstance(cache, (list, tuple)) else cache
+
+
+def _allocation(kv_caches):
+    """The bytes that all caches lie in. Raises GeometryError where they are not one allocation."""
+    firsts = [_first_of(cache) for cache in kv_caches.values()]
+    if not hasattr(firsts[0], "untyped_storage"):  # arrays that are views of one
+        whole = firsts[0].base if firsts[0].base is not None else firsts[0]
+        return whole.reshape(-1).view("uint8")
+    import torch  # whose tensors they are
+    storages = {first.untyped_storage().data_ptr() for first in firsts}
+    if len(storages) != 1:
+        raise GeometryError(f"towpath: the caches of unlike layers lie in {len(storages)} allocations, and one is wanted; "
+                            f"{_APART}")
+    return torch.empty(0, dtype=torch.uint8, device=firsts[0].device).set_(firsts[0].untyped_storage())
+
+
+def _pages(whole, place, stride, blocks, page):
+    """[block, 1, 1, byte] of the allocation, from `place` on."""
+    if hasattr(whole, "as_strided"):
+        return whole.as_strided((blocks, 1, 1, page), (stride, page, page, 1), place)
+    import numpy  # whose array it is
+    return numpy.lib.stride_tricks.as_strided(whole[place:], (blocks, 1, 1, page), (stride, page, page, 1))
+
+
+def prove_pages(kv_caches, kv_cache_config) -> Geometry:
+    """Of a model with unlike layers: a block is a page of bytes for each place that layers have in it. Raises
+    GeometryError for what is not where `kv_cache_config` says it is."""
+    sizes = {group.kv_cache_spec.page_size_bytes for group in kv_cache_config.kv_cache_groups}
+    strides = {tensor.block_stride for tensor in kv_cache_config.kv_cache_tensors}
+    if len(sizes) != 1 or len(strides) != 1:
+        raise GeometryError(f"towpath: pages of {sorted(sizes)} bytes at distances of {sorted(strides)}: one of each is wanted; "
+                            f"{_APART}")
+    (page,), (stride,), whole = sizes, strides, _allocation(kv_caches)
+    blocks, begin, places = kv_cache_config.num_blocks, _address(whole), {}
+    for tensor in kv_cache_config.kv_cache_tensors:
+        for number, layer in enumerate(tensor.layers):
+            places[layer] = tensor.offset + number * tensor.layer_stride
+    for layer, cache in kv_caches.items():
+        first, place = _first_of(cache), places.get(layer)
+        there = _address(first) - begin
+        if there != place or _strides_of(first)[0] * _element_bytes(first) != stride or first.shape[0] != blocks:
+            raise GeometryError(f"towpath: the cache of {layer} should be {blocks} pages at distances of {stride} bytes from byte "
+                                f"{place} on by kv_cache_config, and is {_describe(first)} from byte {there} on")
+    own = sorted({places[layer] for layer in kv_caches})
+    caches = {f"page {place}": _pages(whole, place, stride, blocks, page) for place in own}
+    _check_disjoint(list(caches.items()))
+    return Geometry(caches, {layer: f"page {places[layer]}" for layer in kv_caches}, (blocks, 1, 1, page), 1)
+
+
 def prove(kv_caches, kv_cache_config) -> Geometry:
     """Raises GeometryError, with the shape that was expected and the one that is there."""
     if not kv_caches:
         raise GeometryError("towpath: the engine registered no caches")
+    if not is_plain(groups_of(kv_cache_config)):
+        return prove_pages(kv_caches, kv_cache_config)
     own, layer_of, seen = {}, {}, {}
     for name, cache in kv_caches.items():
         key = (_address(cache), tuple(cache.shape), _strides_of(cache))

@@ -4,6 +4,9 @@ Two rules keep wrong bytes out of the store. A block is saved only when its toke
 computed in a step that is known to be good: while a step with loads is not confirmed, nothing is saved,
 since a load that fails makes everything that was computed upon it wrong. And no report of a worker that
 was made before the last reset is listened to.
+
+A model with unlike layers has several groups of them, and a request a table of blocks for each. What a window has
+passed, or a state was carried on from, is another's with the next step: so saves end before that writes.
 """
 import dataclasses
 import json
@@ -12,6 +15,9 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 from towpath import kv_events
 from towpath.connector import Scheduler
+
+
+_NULL_BLOCK = 0  # vLLM's, in the place of a block that a window has passed
 
 
 @dataclasses.dataclass
@@ -43,8 +49,8 @@ class Reports:
 class _Request:
     request: Any
     tokens: int = 0  # that the scheduler's half knows
-    blocks: List[int] = dataclasses.field(default_factory=list)
-    known_blocks: int = 0
+    blocks: List[int] = dataclasses.field(default_factory=list)  # by group, how many it has
+    new_blocks: List[List[int]] = dataclasses.field(default_factory=list)  # by group, that it has not said
     saved_to: int = 0  # tokens up to which blocks were ordered to be saved, or are kept
     preemptions: int = 0
 
@@ -71,11 +77,13 @@ def is_kept(request) -> bool:
 
 class SchedulerSide:
 
-    def __init__(self, *, tokens_per_block, workers, name_space, settings, events=False):
+    def __init__(self, *, tokens_per_block, workers, name_space, settings, events=False, groups=(("whole", 0),)):
+        self._frees_early = any(kind != "whole" for kind, _ in groups)
         self._make = lambda: Scheduler(
             tokens_per_block, workers=workers, name_space=name_space,
             background_from_tokens=1 if settings.loads_in_background else None,  # all, or none: engines load less
-            saves_in_background=settings.saves_in_background, events_with_tokens=events)
+            saves_in_background=settings.saves_in_background, events_with_tokens=events, groups=list(groups),
+            null_block=_NULL_BLOCK if self._frees_early else None)
         self._scheduler = self._make()
         self._per_block, self._workers, self._settings = tokens_per_block, workers, settings
         self._requests: Dict[str, _Request] = {}
@@ -112,8 +120,8 @@ class SchedulerSide:
         state = self._requests.get(request.request_id)
         if state is None:
             return
-        state.blocks, state.known_blocks = list(blocks), len(blocks)
-        self._scheduler.allocate(request.request_id, state.blocks, loaded)
+        state.blocks, state.new_blocks = [len(table) for table in blocks], [[] for _ in blocks]
+        self._scheduler.allocate(request.request_id, list(blocks), loaded)
         self._changed = self._changed or loaded > 0
         if loaded and self._settings.loads_in_background:
             self._loading.add(request.request_id)
@@ -128,7 +136,7 @@ class SchedulerSide:
         state.preemptions = preemptions
         self._scheduler.preempt(state.request.request_id)
         self._changed = True
-        state.blocks, state.known_blocks, state.saved_to = [], 0, 0
+        state.blocks, state.new_blocks, state.saved_to = [], [], 0
         self._settle = True
 
     def finish(self, request):
@@ -139,7 +147,8 @@ class SchedulerSide:
         # What is computed and was not saved, for want of a confirmation or of its tokens: only where the
         # engine ended the request itself, which it does not after a load that failed.
         if self._settings.saves_in_background and _ended_by_itself(request):
-            self._advance(state, request.num_computed_tokens - getattr(request, "num_in_flight_tokens", 0))
+            done = request.num_computed_tokens - getattr(request, "num_in_flight_tokens", 0)
+            self._advance(state, done, (request.num_computed_tokens, 0))  # whatever states there were, they are gone
         stays = self._scheduler.finish(request.request_id)
         self._changed = True
         if stays:
@@ -162,7 +171,8 @@ class SchedulerSide:
         orders = Orders(self._step, None, self._loads, self._awaited, self._settle, self._epoch)
         if self._changed and self._scheduler.has_orders:
             orders.data = self._scheduler.build()
-        self._changed = self._loads = self._settle = self._reset_is_due = False
+        self._changed = self._loads = self._reset_is_due = False
+        self._settle = self._frees_early and orders.data is not None
         self._awaited = 0
         self._step += 1
         return orders
@@ -172,7 +182,9 @@ class SchedulerSide:
             state = self._requests.get(name)
             if state is None or new is None or name in cached.resumed_req_ids:
                 continue  # of a resumed request allocate() has said all
-            state.blocks.extend(new[0])
+            for group, more in enumerate(new):
+                state.blocks[group] += len(more)
+                state.new_blocks[group] += more
 
     def _save(self, output):
         computed = {new.req_id: new.num_computed_tokens for new in output.scheduled_new_reqs}
@@ -183,19 +195,20 @@ class SchedulerSide:
             if state is None or name not in computed:
                 continue
             drafts = len(output.scheduled_spec_decode_tokens.get(name, ()))
-            self._advance(state, computed[name] + count - drafts)
+            self._advance(state, computed[name] + count - drafts, (computed[name], computed[name] + count))
 
-    def _advance(self, state, computed):
-        """Orders that what is complete with `computed` tokens is saved, as far as the tokens are known."""
+    def _advance(self, state, computed, step):
+        """Orders that what is complete with `computed` tokens is saved, as far as the tokens are known. `step`: the
+        tokens that the engine has when its step begins, and when it ends."""
         known = state.request.all_token_ids
         end = min(computed, len(known)) // self._per_block * self._per_block
-        end = min(end, len(state.blocks) * self._per_block)
+        end = min(end, min(state.blocks, default=0) * self._per_block)
         if end <= state.saved_to:
             return
         self._scheduler.advance(state.request.request_id, state.saved_to, end, known[state.tokens:],
-                                state.blocks[state.known_blocks:])
+                                state.new_blocks, step=step)
         self._changed = True
-        state.tokens, state.known_blocks, state.saved_to = len(known), len(state.blocks), end
+        state.tokens, state.new_blocks, state.saved_to = len(known), [[] for _ in state.blocks], end
 
     def update(self, reports: Reports):
         if reports.epoch != self._epoch:

@@ -29,6 +29,7 @@ class Driver:
     def __init__(self, worker):
         self.lock = threading.Condition()
         self.sent, self.received, self.failed, self.reports = set(), set(), set(), []
+        self.failed_requests = set()  # of `received`, or soon
         self.awaited = 0  # background loads that were ordered, and not received yet
         self.figures, self.failure = worker.figures(), None
         self._worker, self._woken, self._closing = worker, threading.Event(), False
@@ -50,6 +51,7 @@ class Driver:
         self.received.update(received)
         self.awaited -= len(received)
         self.failed.update(self._worker.take_failed_blocks())
+        self.failed_requests.update(self._worker.take_failed_requests())
         report = self._worker.take_report(progress=False)
         if report is not None:
             self.reports.append(report)
@@ -86,7 +88,7 @@ class WorkerSide:
         self._orders = self._begun = None
         self._epoch, self._steps = 0, []
         self._figures_at, self._failures = {}, {}
-        self._sent, self._received = set(), set()  # of drivers that were closed
+        self._sent, self._received, self._failed = set(), set(), set()  # of drivers that were closed
 
     def register(self, geometry):
         if self._worker is not None:
@@ -168,19 +170,24 @@ class WorkerSide:
         return self._driver
 
     def take_finished(self):
+        """Requests sent; received; and of those, that lack a block."""
         driver = self._checked_driver()
         if driver is not None and (driver.sent or driver.received):
             self._take_from(driver)
         sent, received = self._sent, self._received
-        if sent or received:
-            self._sent, self._received = set(), set()
-        return sent, received
+        if not sent and not received:
+            return sent, received, set()
+        failed = self._failed & received
+        self._sent, self._received = set(), set()
+        self._failed -= failed
+        return sent, received, failed
 
     def _take_from(self, driver):
         with driver.lock:
             self._sent |= driver.sent
             self._received |= driver.received
-            driver.sent, driver.received = set(), set()
+            self._failed |= driver.failed_requests
+            driver.sent, driver.received, driver.failed_requests = set(), set(), set()
 
     def take_failed_blocks(self):
         open_loads = self._orders is not None and self._orders.loads  # the step's end comes later, with drafts
