@@ -70,7 +70,7 @@ def module_of(path):
     if parts[0] != "towpath":
         return parts[0], True
     inner = parts[1:-1]
-    depth = 2 if inner[:1] == ("backends",) or inner[:2] == ("backend", "conformance") else 1
+    depth = 2 if inner[:1] in (("backends",), ("compat",)) or inner[:2] == ("backend", "conformance") else 1
     return "/".join(inner[:depth]), test
 
 

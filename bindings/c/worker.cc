@@ -1,3 +1,4 @@
+#include <towpath/compat/kvbm/connector.h>
 #include <towpath/memory/borrowed.h>
 #include <towpath/standard/connector_words.h>
 
@@ -48,11 +49,12 @@ Result<standard::ConnectorPeers> peers_of(const towpath_worker_options_t& report
 
 Status take_words(const towpath_worker_options_t& reported,
                   standard::ConnectorNodeOptions& options) {
-  standard::ConnectorWords words{.policy = text_or_none(reported.policy),
-                                 .digest = text_or_none(reported.digest),
-                                 .min_accesses = reported.min_accesses};
-  if (reported.kvbm != nullptr) words.kvbm = reported.kvbm;
-  return standard::apply(words, standard::read_environment(), options);
+  if (reported.kvbm != nullptr)
+    TOWPATH_TRY(kvbm::apply(reported.kvbm, standard::read_environment(), options));
+  return standard::apply({.policy = text_or_none(reported.policy),
+                          .digest = text_or_none(reported.digest),
+                          .min_accesses = reported.min_accesses},
+                         options);
 }
 
 Result<standard::ConnectorNodeOptions> options_of(const towpath_worker_options_t& reported) {

@@ -1,6 +1,6 @@
 // Backends: what there is, what this agent has.
+#include <towpath/compat/nixl/params.h>
 #include <towpath/core/text.h>
-#include <towpath/standard/nixl_params.h>
 
 #include "bindings/nixl/call.h"
 #include "bindings/nixl/lists.h"
@@ -49,7 +49,7 @@ nixl_capi_status_t nixl_capi_get_plugin_params(nixl_capi_agent_t agent, const ch
     if (!type.ok()) return refuse(*agent, type.status(), "describe a plug-in");
     const auto kinds = (*agent)->backends().plugin_kinds(plugin_name);
     if (!kinds.ok()) return refuse(*agent, kinds.status(), "describe a plug-in");
-    return give_description(*kinds, towpath::standard::nixl_defaults(**type), mems, params);
+    return give_description(*kinds, towpath::nixl::nixl_defaults(**type), mems, params);
   });
 }
 
@@ -76,7 +76,7 @@ nixl_capi_status_t nixl_capi_get_backend_params(nixl_capi_agent_t agent,
                                                 nixl_capi_mem_list_t* mems,
                                                 nixl_capi_params_t* params) {
   return call(given(agent, backend, mems, params), [&] {
-    const auto kinds = towpath::standard::kinds_of(agent->nixl->agent(), backend->what);
+    const auto kinds = towpath::nixl::kinds_of(agent->nixl->agent(), backend->what);
     if (!kinds.ok()) return refuse(*agent, kinds.status(), "describe a backend");
     return give_description(*kinds, backend->what.params, mems, params);
   });

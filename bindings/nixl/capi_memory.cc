@@ -1,6 +1,6 @@
 // Memory: registrations, questions, views.
+#include <towpath/compat/nixl/params.h>
 #include <towpath/core/text.h>
-#include <towpath/standard/nixl_params.h>
 
 #include "bindings/nixl/call.h"
 #include "bindings/nixl/lists.h"
@@ -23,7 +23,7 @@ nixl_capi_status_t number_of(nixl_capi_status_t number, const Status& status) {
 using Answers = std::vector<std::optional<towpath::backend::Params>>;
 
 Result<Answers> query(NixlAgent& nixl, const nixl_capi_reg_dlist_s& list,
-                      const std::vector<towpath::standard::NixlBackend>& backends) {
+                      const std::vector<towpath::nixl::NixlBackend>& backends) {
   if (backends.size() != 1) {
     return error(Code::invalid_argument,
                  towpath::cat("a question goes to one backend, not to ", backends.size()),
@@ -35,7 +35,7 @@ Result<Answers> query(NixlAgent& nixl, const nixl_capi_reg_dlist_s& list,
   for (const NamedEntry& entry : list.entries) asked.push_back(describe(kind, entry));
   TOWPATH_TRY(Answers answers, nixl.agent().query(backends.front().type, asked));
   for (auto& answer : answers) {
-    if (answer) answer = towpath::standard::nixl_answer(*std::move(answer));
+    if (answer) answer = towpath::nixl::nixl_answer(*std::move(answer));
   }
   return answers;
 }

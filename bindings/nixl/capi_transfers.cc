@@ -17,7 +17,7 @@ using towpath::agent::PreparedList;
 using towpath::agent::Selection;
 using towpath::agent::Transfer;
 using towpath::agent::TransferOptions;
-using towpath::standard::NixlBackend;
+using towpath::nixl::NixlBackend;
 
 /// One side of transfers. The backends are those that its maker asked for; none: all.
 struct nixl_capi_xfer_dlist_handle_s {
@@ -97,7 +97,7 @@ Result<nixl_capi_xfer_req_s> make(NixlAgent& nixl, TransferOp op,
   TOWPATH_TRY(const std::vector<std::uint32_t> theirs, indices_of(there.first, there.count));
   TransferOptions options = transfer_options(given);
   const std::vector<NixlBackend>& asked = backends_for(given, local, remote);
-  options.backends = towpath::standard::types_of(asked);
+  options.backends = towpath::nixl::types_of(asked);
   options.local = Selection::of(mine);
   options.remote = Selection::of(theirs);
   return request_of(nixl.agent().make_transfer(op, local.list, remote.list, options), asked);
@@ -112,7 +112,7 @@ Result<nixl_capi_xfer_req_s> make(NixlAgent& nixl, TransferOp op,
   TOWPATH_TRY(const towpath::MemoryKind there, remote.kind());
   const std::vector<NixlBackend> asked = backends_of(given);
   TransferOptions options = transfer_options(given);
-  options.backends = towpath::standard::types_of(asked);
+  options.backends = towpath::nixl::types_of(asked);
   const std::vector<towpath::Descriptor> mine = extents_of(local);
   const std::vector<towpath::Descriptor> theirs = extents_of(remote);
   return request_of(nixl.agent().create_transfer(op, towpath::DescriptorView{here, mine}, peer,

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <towpath/backend/backend.h>
+#include <towpath/compat/nixl/backends.h>
 #include <towpath/core/bytes.h>
-#include <towpath/standard/nixl_backends.h>
 
 #include "bindings/nixl/nixl_capi.h"
 
@@ -37,11 +37,11 @@ struct nixl_capi_query_resp_list_s {
 
 /// A backend of an agent. A value, since the handle may outlive the agent.
 struct nixl_capi_backend_s {
-  towpath::standard::NixlBackend what;
+  towpath::nixl::NixlBackend what;
 };
 
 struct nixl_capi_opt_args_s {
-  std::vector<towpath::standard::NixlBackend> backends;  ///< in the order of preference
+  std::vector<towpath::nixl::NixlBackend> backends;  ///< in the order of preference
   towpath::Bytes message;
   bool has_notification = false;
   bool skip_merge = false;
@@ -58,8 +58,8 @@ struct nixl_capi_opt_args_s {
 namespace towpath::nixl {
 
 /// The backends that optional arguments name; none: all.
-inline std::vector<standard::NixlBackend> backends_of(const nixl_capi_opt_args_s* options) {
-  return options != nullptr ? options->backends : std::vector<standard::NixlBackend>();
+inline std::vector<nixl::NixlBackend> backends_of(const nixl_capi_opt_args_s* options) {
+  return options != nullptr ? options->backends : std::vector<nixl::NixlBackend>();
 }
 
 }  // namespace towpath::nixl

@@ -9,10 +9,10 @@
 #include <string>
 #include <string_view>
 
+#include <towpath/compat/nixl/backends.h>
 #include <towpath/run/mutex.h>
 #include <towpath/standard/configuration.h>
 #include <towpath/standard/metadata_exchange.h>
-#include <towpath/standard/nixl_backends.h>
 #include <towpath/standard/standard.h>
 #include <towpath/telemetry/log.h>
 
@@ -48,7 +48,7 @@ class NixlAgent {
   bool has_store() const noexcept { return !settings_.etcd_endpoints.empty(); }
 
   // ---- backends ----
-  standard::NixlBackends& backends() noexcept { return *backends_; }
+  nixl::NixlBackends& backends() noexcept { return *backends_; }
 
   /// Moves bytes in the caller's thread; the sooner they are there.
   void help() { (void)agent().progress(); }
@@ -74,7 +74,7 @@ class NixlAgent {
   const backend::Registry registry_;
   // Dies after the agent: what it holds is then let go of without a search for each.
   Registrations registrations_;
-  std::unique_ptr<standard::NixlBackends> backends_;  // set once, in open()
+  std::unique_ptr<nixl::NixlBackends> backends_;  // set once, in open()
   std::unique_ptr<standard::Node> node_;
 
   mutable run::Mutex mutex_;

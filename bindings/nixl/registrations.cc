@@ -13,7 +13,7 @@ namespace towpath::nixl {
 namespace {
 
 using Regions = std::vector<memory::SharedRegion>;
-using standard::NixlBackend;
+using nixl::NixlBackend;
 
 std::vector<std::string> names_of(const Registrations::Backends& backends) {
   std::vector<std::string> names;
@@ -49,7 +49,7 @@ const nixl_capi_reg_dlist_s& with_bytes(MemoryKind kind, const nixl_capi_reg_dli
 Registrations::Backends takers_of(const Registrations::Where& where, MemoryKind kind) {
   Registrations::Backends takers;
   for (const NixlBackend& backend : where.all) {
-    const auto kinds = standard::kinds_of(where.agent, backend);
+    const auto kinds = nixl::kinds_of(where.agent, backend);
     if (kinds.ok() && std::ranges::find(*kinds, kind) != kinds->end()) takers.push_back(backend);
   }
   return takers;

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include <towpath/agent/agent.h>
+#include <towpath/compat/nixl/backends.h>
 #include <towpath/run/mutex.h>
-#include <towpath/standard/nixl_backends.h>
 #include <towpath/telemetry/log.h>
 
 #include "bindings/nixl/descriptors.h"
@@ -22,7 +22,7 @@ namespace towpath::nixl {
 
 class Registrations {
  public:
-  using Backends = std::vector<standard::NixlBackend>;
+  using Backends = std::vector<nixl::NixlBackend>;
   struct Where {
     agent::Agent& agent;
     Backends named;

@@ -4,14 +4,14 @@
 #include <cstdlib>
 #include <string_view>
 
-#include <towpath/standard/kvbm_file.h>
+#include <towpath/compat/kvbm/file.h>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace towpath::standard;
+  using namespace towpath::kvbm;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const auto& read : {parse_kvbm_toml(text, "f"), parse_kvbm_json(text, "f")}) {
     if (!read.ok()) continue;
-    for (const KvbmSetting& setting : *read)
+    for (const Setting& setting : *read)
       if (setting.place.empty()) std::abort();
   }
   return 0;

@@ -7,15 +7,15 @@
 
 #include <towpath/agent/metadata.h>
 #include <towpath/blockcopy/layout_package.h>
+#include <towpath/compat/kvbm/bincode.h>
+#include <towpath/compat/kvbm/layout.h>
+#include <towpath/compat/kvbm/package.h>
 #include <towpath/core/bytes.h>
-#include <towpath/standard/bincode.h>
-#include <towpath/standard/kvbm_layout.h>
-#include <towpath/standard/kvbm_package.h>
 
 namespace {
 
-using namespace towpath;            // NOLINT: the words of this file
-using namespace towpath::standard;  // NOLINT: as above
+using namespace towpath;        // NOLINT: the words of this file
+using namespace towpath::kvbm;  // NOLINT: as above
 
 constexpr std::uint64_t kWorker = 300;
 const AgentIdentity kAgent{"prefill-0", 77};  // as the seeds say
@@ -25,7 +25,7 @@ void require(bool holds) {
 }
 
 void read_json(std::string_view json) {
-  const KvbmTerms terms{.agent = kAgent, .unknown_order = layout::BlockFormat::nhd};
+  const Terms terms{.agent = kAgent, .unknown_order = layout::BlockFormat::nhd};
   const auto descriptor = parse_kvbm_layout(json, terms);
   if (!descriptor.ok()) return;
   require(descriptor->validate().ok());

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include <towpath/compat/kvbm/settings.h>
 #include <towpath/core/text.h>
 #include <towpath/kv/digest.h>
 #include <towpath/kv/disk/segment_format.h>
 #include <towpath/kv/tiers/object_tier.h>
-#include <towpath/standard/kvbm_settings.h>
 
 #include "tools/traces/model.h"
 
@@ -55,7 +55,7 @@ Status take_list(const std::string& text, Options& options) {
 }
 
 Status take_kvbm(std::uint64_t block_bytes, Options& options) {
-  TOWPATH_TRY(const auto reported, standard::KvbmSettings::read(standard::read_environment(), {}));
+  TOWPATH_TRY(const auto reported, kvbm::Settings::read(standard::read_environment(), {}));
   options.remarks = reported.remarks;
   TOWPATH_TRY(const auto shape, reported.shape(block_bytes, options.worker));
   options.host_blocks = shape.host_blocks;

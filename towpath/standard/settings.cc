@@ -112,7 +112,7 @@ constexpr std::array<Known, 11> kWithoutEffect = {{
     {"CONFIG_FILE", ""},  // config_file.h
     {"TRACE_BACKENDS", "there are no trace plug-ins; see the flight recorder"},
     {"TELEMETRY_", ""},  // telemetry_environment.h
-    {"SECURITY", ""},    // nixl_backends.h
+    {"SECURITY", ""},    // compat/nixl/backends.h
 }};
 
 std::optional<std::string> remark_on_unknown(std::string_view name) {

@@ -1,7 +1,7 @@
 // The TCP port of UCX, which no secret guards: eight bytes that anybody can send end the process,
 // by an assertion inside of UCX (docs/gotchas/ucx.md). So who opens `ucx` with it is warned,
-// loudly, and `doctor` reports it; NIXL's users get `ucx` without it (nixl_backends.h). Thread:
-// immutable.
+// loudly, and `doctor` reports it; NIXL's users get `ucx` without it (compat/nixl/backends.h).
+// Thread: immutable.
 #pragma once
 
 #include <towpath/backend/registry.h>

@@ -9,8 +9,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <towpath/compat/nixl/backends.h>
 #include <towpath/standard/metadata_exchange.h>
-#include <towpath/standard/nixl_backends.h>
 #include <towpath/standard/standard.h>
 
 #include "bindings/python/src/convert.h"
@@ -26,7 +26,7 @@ struct Home {
   sys::SystemClock clock;
   standard::StderrSink log;
   backend::Registry registry;  ///< the plug-ins that the environment names among them
-  std::unique_ptr<standard::NixlBackends> nixl;
+  std::unique_ptr<nixl::NixlBackends> nixl;
   NixlMemory nixl_memory;
   std::unique_ptr<standard::Node> node;
   std::shared_ptr<standard::MetadataExchange> exchange;  ///< null: none; set with the lock

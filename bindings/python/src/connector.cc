@@ -6,6 +6,7 @@
 
 #include <pybind11/stl.h>
 
+#include <towpath/compat/kvbm/connector.h>
 #include <towpath/kv/blobs/blob_store.h>
 #include <towpath/kv/connector/scheduler.h>
 #include <towpath/standard/connector_words.h>
@@ -234,11 +235,12 @@ void to_keeping(const py::dict& reported, standard::ConnectorNodeOptions& option
   options.direct = py::cast<bool>(reported["direct"]);
   if (const std::string objects = text("objects"); !objects.empty())
     options.objects = unwrap(standard::ObjectPlace::parse(objects));
-  standard::ConnectorWords words{.policy = text("policy"),
-                                 .digest = text("digest"),
-                                 .min_accesses = number(reported, "min_accesses")};
-  if (!reported["kvbm"].is_none()) words.kvbm = text("kvbm");
-  check(standard::apply(words, standard::read_environment(), options));
+  if (!reported["kvbm"].is_none())
+    check(kvbm::apply(text("kvbm"), standard::read_environment(), options));
+  check(standard::apply({.policy = text("policy"),
+                         .digest = text("digest"),
+                         .min_accesses = number(reported, "min_accesses")},
+                        options));
 }
 
 /// Elements at `strides` by the name of each axis. Layers without a stride have regions of their

@@ -1,5 +1,5 @@
-// Blocks by name in a directory, for Python; towpath/lmcache.py and its like give them the shape that
-// an engine's plug-ins have.
+// Blocks by name in a directory, for Python; towpath/lmcache.py and its like give them the shape
+// that an engine's plug-ins have.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -4,7 +4,7 @@
 
 #include <pybind11/stl.h>
 
-#include <towpath/standard/nixl_params.h>
+#include <towpath/compat/nixl/params.h>
 
 namespace towpath::python {
 namespace {
@@ -15,7 +15,7 @@ py::list names_of(const std::vector<MemoryKind>& kinds) {
   return names;
 }
 
-py::dict describe(const standard::NixlBackend& backend, const std::vector<MemoryKind>& kinds) {
+py::dict describe(const nixl::NixlBackend& backend, const std::vector<MemoryKind>& kinds) {
   return py::dict(py::arg("name") = backend.name, py::arg("type") = backend.type,
                   py::arg("types") = backend.types, py::arg("params") = backend.params,
                   py::arg("kinds") = names_of(kinds));
@@ -25,7 +25,7 @@ py::dict describe(const standard::NixlBackend& backend, const std::vector<Memory
 py::dict plugin(const PyAgent& self, const Name& name) {
   const auto home = self.home();
   const backend::BackendType* const type = unwrap(home->nixl->plugin(name.value));
-  return py::dict(py::arg("params") = standard::nixl_defaults(*type),
+  return py::dict(py::arg("params") = nixl::nixl_defaults(*type),
                   py::arg("kinds") = names_of(unwrap(home->nixl->plugin_kinds(name.value))));
 }
 
@@ -35,7 +35,7 @@ py::dict create(const PyAgent& self, const Name& name,
   agent::Agent& agent = home->node->agent();
   const auto* const made =
       unwrap(unlocked([&] { return home->nixl->create(agent, name.value, params); }));
-  return describe(*made, unwrap(standard::kinds_of(agent, *made)));
+  return describe(*made, unwrap(nixl::kinds_of(agent, *made)));
 }
 
 /// None: of none of these.

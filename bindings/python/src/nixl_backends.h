@@ -1,4 +1,4 @@
-// The part of towpath.Agent that knows backends under NIXL's names (standard::NixlBackends), for
+// The part of towpath.Agent that knows backends under NIXL's names (nixl::NixlBackends), for
 // towpath.nixl.
 // Thread: with the interpreter's lock.
 #pragma once

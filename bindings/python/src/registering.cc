@@ -5,9 +5,9 @@
 
 #include <pybind11/stl.h>
 
+#include <towpath/compat/nixl/params.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
-#include <towpath/standard/nixl_params.h>
 
 #include "bindings/python/src/nixl_lists.h"
 
@@ -174,7 +174,7 @@ py::list query_nixl_list(const PyAgent& self, const Name& backend, const RegList
   const auto found = self.ask([&](Agent& agent) { return agent.query(backend.value, asked); });
   py::list out;
   for (const auto& one : found)
-    out.append(one ? py::cast(standard::nixl_answer(*one)) : py::object(py::none()));
+    out.append(one ? py::cast(nixl::nixl_answer(*one)) : py::object(py::none()));
   return out;
 }
 

@@ -26,7 +26,7 @@
 #include <towpath/standard/ucx_port.h>
 #include <towpath/telemetry/log.h>
 
-namespace towpath::standard {
+namespace towpath::nixl {
 
 /// A backend as its user sees it.
 struct NixlBackend {
@@ -38,7 +38,7 @@ struct NixlBackend {
 
 /// What of the machine decides which backends serve a name.
 struct NixlMachine {
-  staging::Devices devices = gpus();
+  staging::Devices devices = standard::gpus();
   std::function<bool()> has_rdma = [] { return standard::has_rdma(); };
 };
 
@@ -46,7 +46,7 @@ class NixlBackends {
  public:
   /// `registry` must outlive this. Of `environment` UCX_TLS counts: transports without shared
   /// memory keep `shm` out.
-  NixlBackends(const backend::Registry& registry, const Environment& environment,
+  NixlBackends(const backend::Registry& registry, const standard::Environment& environment,
                telemetry::Log log, NixlMachine machine = {});
 
   /// As NIXL's users call them; "UCX" always among them, and each of the names of one type.
@@ -118,4 +118,4 @@ Result<std::vector<MemoryKind>> kinds_of(const agent::Agent& agent, const NixlBa
 /// Whether UCX_TLS, or a list like it, leaves UCX a way through the memory of the host.
 bool shares_memory(std::string_view transports);
 
-}  // namespace towpath::standard
+}  // namespace towpath::nixl

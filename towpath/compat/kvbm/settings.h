@@ -1,4 +1,4 @@
-// KvbmSettings: what KVBM's users say, in DYN_KVBM_* and KVBM_* variables, TOML and JSON, as
+// Settings: what KVBM's users say, in DYN_KVBM_* and KVBM_* variables, TOML and JSON, as
 // options of a TieredCache and its disk. By variable, and by path (KVBM_* is the path in capitals):
 //
 //   DYN_KVBM_CPU_CACHE_GB                          the host's pool, in 10^9 bytes; or in blocks:
@@ -24,12 +24,12 @@
 #include <towpath/standard/environment.h>
 #include <towpath/standard/object_place.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 
-inline constexpr std::string_view kKvbmPrefix = "DYN_KVBM_";
+inline constexpr std::string_view kPrefix = "DYN_KVBM_";
 
 /// How large a tier is: as it was said.
-struct KvbmSize {
+struct Size {
   std::optional<std::uint64_t> bytes;
   std::optional<std::uint64_t> blocks;  ///< wins
 
@@ -38,42 +38,42 @@ struct KvbmSize {
 };
 
 /// A tier of objects, as it was said.
-struct KvbmObjects {
+struct Objects {
   bool enabled = false;
   std::uint64_t blocks = 0;  ///< 0: not said
   std::string bucket = "kvbm-blocks";
   backend::Params params;  ///< of the backend `object`
 };
 
-inline constexpr const char* kKvbmSystemFile = "/opt/dynamo/etc/kvbm.toml";
+inline constexpr const char* kSystemFile = "/opt/dynamo/etc/kvbm.toml";
 
-struct KvbmSources {
-  std::string system_file = kKvbmSystemFile;  ///< may not be there
-  std::string json;                           ///< vLLM's `kv_connector_extra_config`; empty: none
+struct Sources {
+  std::string system_file = kSystemFile;  ///< may not be there
+  std::string json;                       ///< vLLM's `kv_connector_extra_config`; empty: none
 };
 
-struct KvbmSettings {
-  KvbmObjects objects;
-  KvbmSize host;
-  KvbmSize disk;
+struct Settings {
+  Objects objects;
+  Size host;
+  Size disk;
   std::string disk_directory;  ///< empty: not said
   bool second_sight = true;    ///< as KVBM's disk filter, which is on unless it is disabled
   std::optional<std::uint64_t> batch_blocks;
   std::uint8_t min_priority = 0;
 
-  std::vector<Remark> remarks;  ///< by variable, or by place and path
+  std::vector<standard::Remark> remarks;  ///< by variable, or by place and path
 
   /// Of DYN_KVBM_* and KVBM_* in it, and no file; the rest is others' business.
-  static KvbmSettings from(const Environment& environment);
+  static Settings from(const standard::Environment& environment);
   /// These and the files, in KVBM's order: each of these wins over those before it.
   ///
   ///   DYN_KVBM_*   `system_file`   the file that KVBM_CONFIG_PATH names   KVBM_*   `json`
   ///
   /// In files and JSON "default" and "leader", where a section is named so, are for this process;
   /// what is said for "worker" is not: the leader's say how large tiers are.
-  /// Errors: those of kvbm_file.h; not_found (the file that is named), denied, io_error, corrupt (a
+  /// Errors: those of file.h; not_found (the file that is named), denied, io_error, corrupt (a
   /// file too long).
-  static Result<KvbmSettings> read(const Environment& environment, const KvbmSources& sources);
+  static Result<Settings> read(const standard::Environment& environment, const Sources& sources);
 
   /// All that a TieredCache of such blocks is made with. Errors: invalid_argument (no size of the
   /// host's pool, or none that holds a block; a disk without a directory; objects without a
@@ -81,8 +81,8 @@ struct KvbmSettings {
   struct Shape {
     std::uint64_t host_blocks = 0;
     kv::TieredCacheOptions cache;
-    std::optional<kv::BlockStoreOptions> disk;  ///< as disk_options()
-    std::optional<ObjectPlace> objects;         ///< as object_place()
+    std::optional<kv::BlockStoreOptions> disk;     ///< as disk_options()
+    std::optional<standard::ObjectPlace> objects;  ///< as object_place()
   };
   Result<Shape> shape(std::uint64_t block_bytes, std::uint64_t worker = 0) const;
 
@@ -91,7 +91,8 @@ struct KvbmSettings {
   /// and a directory where none was said.
   std::optional<kv::BlockStoreOptions> disk_options(std::uint64_t block_bytes) const;
   /// Nothing unless objects were enabled. What was not said, the environment's AWS_* say.
-  std::optional<ObjectPlace> object_place(std::uint64_t block_bytes, std::uint64_t worker) const;
+  std::optional<standard::ObjectPlace> object_place(std::uint64_t block_bytes,
+                                                    std::uint64_t worker) const;
 };
 
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

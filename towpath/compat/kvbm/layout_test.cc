@@ -5,10 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <towpath/compat/kvbm/layout.h>
 #include <towpath/core/text.h>
-#include <towpath/standard/kvbm_layout.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 namespace {
 
 using layout::BlockFormat;
@@ -366,4 +366,4 @@ TEST(KvbmLayoutTest, a_letter_that_changes_is_never_a_layout_that_makes_no_sense
 }
 
 }  // namespace
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

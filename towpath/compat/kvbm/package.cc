@@ -5,13 +5,13 @@
 
 #include <towpath/agent/metadata.h>
 #include <towpath/blockcopy/layout_package.h>
+#include <towpath/compat/kvbm/bincode.h>
+#include <towpath/compat/kvbm/package.h>
+#include <towpath/compat/kvbm/words.h>
 #include <towpath/core/text.h>
 #include <towpath/layout/layout_codec.h>
-#include <towpath/standard/bincode.h>
-#include <towpath/standard/kvbm_package.h>
-#include <towpath/standard/kvbm_words.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 namespace {
 
 using layout::RegionExtent;
@@ -53,28 +53,28 @@ Result<std::vector<RegionExtent>> read_regions(BincodeReader& in) {
   return regions;
 }
 
-Status read_details(BincodeReader& in, KvbmWords& words) {
-  TOWPATH_TRY(words.kind, in.variant<KvbmKind>("kind of layout", kKvbmKindWords.size()));
-  if (words.kind == KvbmKind::fully_contiguous) {
-    TOWPATH_TRY(in.number("block_format", kKvbmFormatWords.size() - 1));
+Status read_details(BincodeReader& in, Words& words) {
+  TOWPATH_TRY(words.kind, in.variant<Kind>("kind of layout", kKindWords.size()));
+  if (words.kind == Kind::fully_contiguous) {
+    TOWPATH_TRY(in.number("block_format", kFormatWords.size() - 1));
   } else {
     TOWPATH_TRY(words.dimension,
-                in.variant<layout::BlockDimension>("block_dim", kKvbmDimensionWords.size()));
+                in.variant<layout::BlockDimension>("block_dim", kDimensionWords.size()));
   }
-  TOWPATH_TRY(words.order, in.variant<KvbmOrder>("kv_block_layout", kKvbmOrderWords.size()));
-  if (words.order != KvbmOrder::custom) return {};
+  TOWPATH_TRY(words.order, in.variant<Order>("kv_block_layout", kOrderWords.size()));
+  if (words.order != Order::custom) return {};
   for (int axis = 0; axis < 4; ++axis) TOWPATH_TRY(in.number("axis of a custom order", 3));
   return {};
 }
 
-Result<KvbmWords> read_words(BincodeReader& in) {
+Result<Words> read_words(BincodeReader& in) {
   TOWPATH_TRY(const std::uint64_t version, in.number("version", UINT32_MAX));
   TOWPATH_TRY(check_kvbm_version(version));
-  KvbmWords words;
+  Words words;
   TOWPATH_TRY(words.config, read_config(in));
-  TOWPATH_TRY(words.storage, in.variant<KvbmStorage>("location", kKvbmStorageWords.size()));
+  TOWPATH_TRY(words.storage, in.variant<Storage>("location", kStorageWords.size()));
   if (has_number(words.storage)) {
-    const bool is_ordinal = words.storage == KvbmStorage::device;
+    const bool is_ordinal = words.storage == Storage::device;
     TOWPATH_TRY(words.storage_number,
                 in.number("number of the location", is_ordinal ? UINT32_MAX : UINT64_MAX));
   }
@@ -86,8 +86,8 @@ Result<KvbmWords> read_words(BincodeReader& in) {
   return words;
 }
 
-void write_words(BincodeWriter& out, const KvbmWords& words) {
-  out.number(kKvbmLayoutVersion);
+void write_words(BincodeWriter& out, const Words& words) {
+  out.number(kLayoutVersion);
   write_config(out, words.config);
   out.variant(words.storage);
   if (has_number(words.storage)) out.number(words.storage_number);
@@ -100,7 +100,7 @@ void write_words(BincodeWriter& out, const KvbmWords& words) {
     out.number(region.length);
   }
   out.variant(words.kind);
-  if (words.kind == KvbmKind::fully_contiguous) {
+  if (words.kind == Kind::fully_contiguous) {
     out.number(0);  // Operational, all that there is
   } else {
     out.variant(words.dimension);
@@ -151,7 +151,7 @@ Result<blockcopy::PackedLayout> read_layout(BincodeReader& in, const Worker& wor
   TOWPATH_TRY(packed.id, read_layout_id(in, worker.id));
   TOWPATH_TRY(const std::uint64_t tier, in.number("logical_type", kTiers.size() - 1));
   packed.tier = kTiers.at(tier);
-  TOWPATH_TRY(KvbmWords words, read_words(in));
+  TOWPATH_TRY(Words words, read_words(in));
   TOWPATH_TRY(const auto descriptor,
               descriptor_of(std::move(words), {worker.agent, unknown_order}));
   TOWPATH_TRY(packed.layout, layout::encode(descriptor));
@@ -181,7 +181,7 @@ Status write_layout(BincodeWriter& out, const blockcopy::OpenPackage::Entry& ent
     return no_kvbm_word_for(
         cat("a share that begins at layer ", entry.first_layer, " and head ", entry.first_head),
         "send the package of Towpath's own, which says so");
-  TOWPATH_TRY(const KvbmWords words, kvbm_words_of(entry.layout.layout().descriptor()));
+  TOWPATH_TRY(const Words words, kvbm_words_of(entry.layout.layout().descriptor()));
   out.wide({worker_id, entry.id});
   out.number(static_cast<std::uint64_t>(tier - kTiers.begin()));
   write_words(out, words);
@@ -225,4 +225,4 @@ Result<Bytes> package_to_kvbm(ConstByteSpan package, std::uint64_t worker_id) {
   return std::move(out).finish();
 }
 
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

@@ -1,10 +1,10 @@
 #include <utility>
 
+#include <towpath/compat/kvbm/words.h>
 #include <towpath/core/text.h>
 #include <towpath/core/utf8.h>
-#include <towpath/standard/kvbm_words.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 namespace {
 
 using layout::BlockFormat;
@@ -14,38 +14,36 @@ using layout::LayoutKind;
 // ---- one to one, both ways ----
 
 struct StorageRow {
-  KvbmStorage storage;
+  Storage storage;
   MemoryKind kind;
   NixlMemory memory;
 };
 constexpr StorageRow kStorages[] = {
-    {KvbmStorage::system, MemoryKind::system, NixlMemory::dram},
-    {KvbmStorage::pinned, MemoryKind::pinned, NixlMemory::dram},
-    {KvbmStorage::device, MemoryKind::device, NixlMemory::vram},
-    {KvbmStorage::disk, MemoryKind::disk, NixlMemory::file},
+    {Storage::system, MemoryKind::system, NixlMemory::dram},
+    {Storage::pinned, MemoryKind::pinned, NixlMemory::dram},
+    {Storage::device, MemoryKind::device, NixlMemory::vram},
+    {Storage::disk, MemoryKind::disk, NixlMemory::file},
 };
 
 struct KindRow {
-  KvbmKind kind;
+  Kind kind;
   layout::BlockDimension dimension;  // of separate layers
   LayoutKind ours;
 };
 constexpr KindRow kKinds[] = {
-    {KvbmKind::fully_contiguous, layout::BlockDimension::first, LayoutKind::fully_contiguous},
-    {KvbmKind::layer_separate, layout::BlockDimension::first,
-     LayoutKind::layer_separate_block_first},
-    {KvbmKind::layer_separate, layout::BlockDimension::second,
-     LayoutKind::layer_separate_block_second},
+    {Kind::fully_contiguous, layout::BlockDimension::first, LayoutKind::fully_contiguous},
+    {Kind::layer_separate, layout::BlockDimension::first, LayoutKind::layer_separate_block_first},
+    {Kind::layer_separate, layout::BlockDimension::second, LayoutKind::layer_separate_block_second},
 };
 
 struct OrderRow {
-  KvbmOrder order;
+  Order order;
   BlockFormat format;
 };
 constexpr OrderRow kOrders[] = {
-    {KvbmOrder::operational_nhd, BlockFormat::nhd},
-    {KvbmOrder::operational_hnd, BlockFormat::hnd},
-    {KvbmOrder::universal_tp, BlockFormat::universal},
+    {Order::operational_nhd, BlockFormat::nhd},
+    {Order::operational_hnd, BlockFormat::hnd},
+    {Order::universal_tp, BlockFormat::universal},
 };
 
 template <typename Row, std::size_t N, typename Matches>
@@ -55,18 +53,18 @@ const Row* row_of(const Row (&rows)[N], Matches matches) {
   return nullptr;
 }
 
-const StorageRow& row_of(KvbmStorage storage) {
+const StorageRow& row_of(Storage storage) {
   return *row_of(kStorages, [&](const StorageRow& row) { return row.storage == storage; });
 }
 
 // ---- theirs to ours ----
 
-LayoutKind kind_of(const KvbmWords& words) {
-  if (words.kind == KvbmKind::fully_contiguous) return LayoutKind::fully_contiguous;
+LayoutKind kind_of(const Words& words) {
+  if (words.kind == Kind::fully_contiguous) return LayoutKind::fully_contiguous;
   return layout::layer_separate(words.dimension);
 }
 
-Status check_agent(const KvbmWords& words, const AgentIdentity& agent) {
+Status check_agent(const Words& words, const AgentIdentity& agent) {
   if (agent.incarnation == 0)
     return error(Code::invalid_argument,
                  cat("a KVBM's layout of ", to_string(agent), ": which life of it is not said"),
@@ -78,7 +76,7 @@ Status check_agent(const KvbmWords& words, const AgentIdentity& agent) {
                "take the metadata of the agent that registered the memory");
 }
 
-Status check_memory(const KvbmWords& words) {
+Status check_memory(const Words& words) {
   const bool agree = words.memory == row_of(words.storage).memory &&
                      (!has_number(words.storage) || words.storage_number == words.device_id);
   if (agree) return {};
@@ -88,16 +86,16 @@ Status check_memory(const KvbmWords& words) {
                "System and Pinned are Dram, Device is Vram and Disk is File, of the same number");
 }
 
-Result<BlockFormat> format_of(const KvbmWords& words, const KvbmTerms& terms) {
+Result<BlockFormat> format_of(const Words& words, const Terms& terms) {
   const OrderRow* row =
       row_of(kOrders, [&](const OrderRow& each) { return each.order == words.order; });
   if (row != nullptr) return row->format;
-  if (words.order == KvbmOrder::unknown && terms.unknown_order) return *terms.unknown_order;
+  if (words.order == Order::unknown && terms.unknown_order) return *terms.unknown_order;
   return error(Code::unsupported,
                cat("kv_block_layout is ", word_of(words.order),
                    ": which byte of a block is whose cannot be determined"),
-               words.order == KvbmOrder::unknown
-                   ? "say what it is to be taken for (KvbmTerms::unknown_order), if you know"
+               words.order == Order::unknown
+                   ? "say what it is to be taken for (Terms::unknown_order), if you know"
                    : "export the cache as OperationalNHD, OperationalHND or UniversalTP");
 }
 
@@ -116,13 +114,13 @@ Status check_alignment(const LayoutDescriptor& descriptor) {
       "lay the cache out with an alignment of 1");
 }
 
-Status take_location(const layout::Location& location, KvbmWords& words) {
+Status take_location(const layout::Location& location, Words& words) {
   const StorageRow* row =
       row_of(kStorages, [&](const StorageRow& each) { return each.kind == location.kind; });
   if (row == nullptr)
     return no_kvbm_word_for(cat("memory of the kind ", name_of(location.kind)),
                             "export caches in system, pinned or device memory, or in a file");
-  if (row->storage == KvbmStorage::device && location.device_id > UINT32_MAX)
+  if (row->storage == Storage::device && location.device_id > UINT32_MAX)
     return no_kvbm_word_for(cat("the GPU ", location.device_id, ": its number has at most 32 bits"),
                             "use the GPU's ordinal");
   words.storage = row->storage;
@@ -135,12 +133,12 @@ Status take_location(const layout::Location& location, KvbmWords& words) {
 }  // namespace
 
 Status check_kvbm_version(std::uint64_t version) {
-  if (version == kKvbmLayoutVersion) return {};
+  if (version == kLayoutVersion) return {};
   return error(Code::unsupported,
                cat("a KVBM's layout descriptor of version ", version, "; this reads version ",
-                   kKvbmLayoutVersion),
-               version > kKvbmLayoutVersion ? "use a newer Towpath, or export version 1"
-                                            : "no KVBM wrote it: export the layout again");
+                   kLayoutVersion),
+               version > kLayoutVersion ? "use a newer Towpath, or export version 1"
+                                        : "no KVBM wrote it: export the layout again");
 }
 
 Status no_kvbm_word_for(std::string_view what, std::string_view hint) {
@@ -154,7 +152,7 @@ Status check_kvbm_name(const std::string& name) {
                           "give the agent such a name");
 }
 
-Result<LayoutDescriptor> descriptor_of(KvbmWords words, const KvbmTerms& terms) {
+Result<LayoutDescriptor> descriptor_of(Words words, const Terms& terms) {
   TOWPATH_TRY(check_agent(words, terms.agent));
   TOWPATH_TRY(check_memory(words));
   LayoutDescriptor descriptor;
@@ -170,7 +168,7 @@ Result<LayoutDescriptor> descriptor_of(KvbmWords words, const KvbmTerms& terms) 
   return descriptor;
 }
 
-Result<KvbmWords> kvbm_words_of(const LayoutDescriptor& descriptor) {
+Result<Words> kvbm_words_of(const LayoutDescriptor& descriptor) {
   TOWPATH_TRY(descriptor.validate());
   TOWPATH_TRY(check_kvbm_name(descriptor.agent.name));
   const KindRow* kind =
@@ -179,11 +177,11 @@ Result<KvbmWords> kvbm_words_of(const LayoutDescriptor& descriptor) {
     return no_kvbm_word_for(cat("a ", name_of(descriptor.kind), " layout"),
                             "export a fully_contiguous or layer_separate one");
   TOWPATH_TRY(check_alignment(descriptor));
-  KvbmWords words{.config = descriptor.config,
-                  .agent_name = descriptor.agent.name,
-                  .regions = descriptor.regions,
-                  .kind = kind->kind,
-                  .dimension = kind->dimension};
+  Words words{.config = descriptor.config,
+              .agent_name = descriptor.agent.name,
+              .regions = descriptor.regions,
+              .kind = kind->kind,
+              .dimension = kind->dimension};
   words.order = row_of(kOrders, [&](const OrderRow& row) {
                   return row.format == descriptor.config.format;
                 })->order;
@@ -191,4 +189,4 @@ Result<KvbmWords> kvbm_words_of(const LayoutDescriptor& descriptor) {
   return words;
 }
 
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

@@ -19,10 +19,10 @@
 #include <towpath/core/result.h>
 #include <towpath/layout/layout_config.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 
 /// A package of ours with the same layouts: ids are KVBM's layout ids, tiers "g1" to "g4".
-/// `unknown_order` as in KvbmTerms.
+/// `unknown_order` as in Terms.
 /// Errors: as BincodeReader and descriptor_of(); unsupported (metadata that is no metadata; another
 /// version; what later releases of KVBM append, which also number the orders of blocks anew);
 /// invalid_argument (a layout of another worker or agent than the package's; an id twice).
@@ -34,4 +34,4 @@ Result<Bytes> package_from_kvbm(ConstByteSpan packed,
 /// "g1" to "g4", an id above 65,535, a share of layers or heads that does not begin at 0).
 Result<Bytes> package_to_kvbm(ConstByteSpan package, std::uint64_t worker_id);
 
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

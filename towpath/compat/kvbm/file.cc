@@ -6,11 +6,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <towpath/compat/kvbm/file.h>
 #include <towpath/core/text.h>
-#include <towpath/standard/kvbm_file.h>
 #include <towpath/sys/text_file.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 namespace {
 
 constexpr std::size_t kMostTables = 16;  // one in another
@@ -104,13 +104,13 @@ std::optional<std::string> table_of(std::string_view line) {
   return path_of("", line.substr(1, line.size() - 2));
 }
 
-std::optional<KvbmSetting> setting_of(const std::string& table, std::string_view line) {
+std::optional<Setting> setting_of(const std::string& table, std::string_view line) {
   const std::string_view keys = take_until(line, [](char c) { return c == '='; });
   if (line.empty()) return std::nullopt;
   auto path = path_of(table, keys);
   auto value = value_of(sys::trimmed(line.substr(1)));
   if (!path || !value) return std::nullopt;
-  return KvbmSetting{*std::move(path), *std::move(value), ""};
+  return Setting{*std::move(path), *std::move(value), ""};
 }
 
 // ---- JSON ----
@@ -118,7 +118,7 @@ std::optional<KvbmSetting> setting_of(const std::string& table, std::string_view
 using Json = nlohmann::json;
 
 Status flatten(const Json& object, const std::string& above, const std::string& name,
-               std::size_t depth, std::vector<KvbmSetting>& into) {
+               std::size_t depth, std::vector<Setting>& into) {
   if (depth == kMostTables)
     return error(Code::invalid_argument, cat(name, " is nested deeper than ", kMostTables));
   for (const auto& [key, value] : object.items()) {
@@ -148,8 +148,8 @@ bool is_too_deep(std::string_view text) {
 
 }  // namespace
 
-Result<std::vector<KvbmSetting>> parse_kvbm_toml(std::string_view text, const std::string& name) {
-  std::vector<KvbmSetting> settings;
+Result<std::vector<Setting>> parse_kvbm_toml(std::string_view text, const std::string& name) {
+  std::vector<Setting> settings;
   std::set<std::string> seen;
   std::string table;
   for (std::uint32_t number = 1; !text.empty(); ++number) {
@@ -178,15 +178,15 @@ Result<std::vector<KvbmSetting>> parse_kvbm_toml(std::string_view text, const st
   return settings;
 }
 
-Result<std::vector<KvbmSetting>> parse_kvbm_json(std::string_view text, const std::string& name) {
+Result<std::vector<Setting>> parse_kvbm_json(std::string_view text, const std::string& name) {
   const Json json = is_too_deep(text) ? Json() : Json::parse(text, nullptr, false);
   if (!json.is_object())
     return error(Code::invalid_argument, cat(printable(name, 256), " is no JSON object"),
                  cat("write {\"cache\": {\"host\": {\"cache_size_gb\": 4.0}}}, at most ",
                      kMostTables, " deep"));
-  std::vector<KvbmSetting> settings;
+  std::vector<Setting> settings;
   TOWPATH_TRY(flatten(json, "", printable(name, 256), 0, settings));
   return settings;
 }
 
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

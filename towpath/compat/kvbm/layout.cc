@@ -6,10 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <towpath/compat/kvbm/layout.h>
 #include <towpath/core/text.h>
-#include <towpath/standard/kvbm_layout.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 namespace {
 
 using Json = nlohmann::json;
@@ -177,19 +177,19 @@ Status take_config(const Json& json, layout::LayoutConfig& config) {
   return {};
 }
 
-Status take_location(const Json& json, KvbmWords& words) {
+Status take_location(const Json& json, Words& words) {
   constexpr std::string_view kPath = "location";
   TOWPATH_TRY(const Tagged tag, tagged(json, kPath));
-  TOWPATH_TRY(words.storage, word_in<KvbmStorage>(kKvbmStorageWords, tag.word, kPath));
+  TOWPATH_TRY(words.storage, word_in<Storage>(kStorageWords, tag.word, kPath));
   TOWPATH_TRY(check_payload(tag, has_number(words.storage), kPath));
   if (tag.payload == nullptr) return {};
-  const bool is_ordinal = words.storage == KvbmStorage::device;
+  const bool is_ordinal = words.storage == Storage::device;
   TOWPATH_TRY(words.storage_number, number_of(*tag.payload, cat(kPath, ".", tag.word),
                                               is_ordinal ? UINT32_MAX : UINT64_MAX));
   return {};
 }
 
-Status take_nixl(const Json& json, KvbmWords& words) {
+Status take_nixl(const Json& json, Words& words) {
   TOWPATH_TRY(check_object(json, "nixl_metadata", {"agent_name", "mem_type", "device_id"}));
   TOWPATH_TRY(words.agent_name,
               text_of(json.at("agent_name"), "nixl_metadata.agent_name", kMaxAgentName));
@@ -216,37 +216,37 @@ Status take_regions(const Json& json, std::vector<layout::RegionExtent>& into) {
   return {};
 }
 
-Status take_order(const Json& details, const std::string& above, KvbmWords& words) {
+Status take_order(const Json& details, const std::string& above, Words& words) {
   const auto found = details.find("kv_block_layout");
   if (found == details.end()) return {};  // as KVBM: Unknown
   const std::string path = cat(above, ".kv_block_layout");
   TOWPATH_TRY(Tagged tag, tagged(*found, path));
-  if (tag.word == "Universal") tag.word = word_of(KvbmOrder::universal_tp);  // its later name
-  TOWPATH_TRY(words.order, word_in<KvbmOrder>(kKvbmOrderWords, tag.word, path));
-  return check_payload(tag, words.order == KvbmOrder::custom, path);
+  if (tag.word == "Universal") tag.word = word_of(Order::universal_tp);  // its later name
+  TOWPATH_TRY(words.order, word_in<Order>(kOrderWords, tag.word, path));
+  return check_payload(tag, words.order == Order::custom, path);
 }
 
-Status take_details(const Json& json, KvbmWords& words) {
+Status take_details(const Json& json, Words& words) {
   constexpr std::string_view kPath = "layout_type_details";
   TOWPATH_TRY(const Tagged tag, tagged(json, kPath));
-  TOWPATH_TRY(words.kind, word_in<KvbmKind>(kKvbmKindWords, tag.word, kPath));
+  TOWPATH_TRY(words.kind, word_in<Kind>(kKindWords, tag.word, kPath));
   TOWPATH_TRY(check_payload(tag, true, kPath));
   const std::string path = cat(kPath, ".", tag.word);
-  const bool is_whole = words.kind == KvbmKind::fully_contiguous;
+  const bool is_whole = words.kind == Kind::fully_contiguous;
   const char* const first = is_whole ? "block_format" : "block_dim";
   TOWPATH_TRY(check_object(*tag.payload, path, {first}, {"kv_block_layout"}));
   const Json& said = tag.payload->at(first);
   const std::string of_first = cat(path, ".", first);
   if (is_whole) {
-    TOWPATH_TRY(plain_word<int>(kKvbmFormatWords, said, of_first));
+    TOWPATH_TRY(plain_word<int>(kFormatWords, said, of_first));
   } else {
     TOWPATH_TRY(words.dimension,
-                plain_word<layout::BlockDimension>(kKvbmDimensionWords, said, of_first));
+                plain_word<layout::BlockDimension>(kDimensionWords, said, of_first));
   }
   return take_order(*tag.payload, path, words);
 }
 
-Result<KvbmWords> words_of(const Json& json) {
+Result<Words> words_of(const Json& json) {
   if (!json.is_object()) return wrong("it", json, "an object");
   // Before all else: another version may have other fields.
   if (!json.contains("version")) return refuse(Code::corrupt, "it", "has no version");
@@ -255,7 +255,7 @@ Result<KvbmWords> words_of(const Json& json) {
   TOWPATH_TRY(check_object(json, "it",
                            {"version", "layout_config", "location", "nixl_metadata",
                             "memory_descriptors", "layout_type_details"}));
-  KvbmWords words;
+  Words words;
   TOWPATH_TRY(take_config(json.at("layout_config"), words.config));
   TOWPATH_TRY(take_location(json.at("location"), words));
   TOWPATH_TRY(take_nixl(json.at("nixl_metadata"), words));
@@ -277,7 +277,7 @@ Ordered config_of(const layout::LayoutConfig& config) {
           {"num_heads", config.num_heads ? Ordered(*config.num_heads) : Ordered()}};
 }
 
-Ordered location_of(const KvbmWords& words) {
+Ordered location_of(const Words& words) {
   const std::string word(word_of(words.storage));
   if (!has_number(words.storage)) return word;
   return {{word, words.storage_number}};
@@ -290,10 +290,10 @@ Ordered regions_of(const std::vector<layout::RegionExtent>& regions) {
   return list;
 }
 
-Ordered details_of(const KvbmWords& words) {
+Ordered details_of(const Words& words) {
   Ordered details;
-  if (words.kind == KvbmKind::fully_contiguous) {
-    details["block_format"] = kKvbmFormatWords[0];
+  if (words.kind == Kind::fully_contiguous) {
+    details["block_format"] = kFormatWords[0];
   } else {
     details["block_dim"] = word_of(words.dimension);
   }
@@ -303,16 +303,16 @@ Ordered details_of(const KvbmWords& words) {
 
 }  // namespace
 
-Result<layout::LayoutDescriptor> parse_kvbm_layout(std::string_view json, const KvbmTerms& terms) {
+Result<layout::LayoutDescriptor> parse_kvbm_layout(std::string_view json, const Terms& terms) {
   TOWPATH_TRY(const Json parsed, parse(json));
-  TOWPATH_TRY(KvbmWords words, words_of(parsed));
+  TOWPATH_TRY(Words words, words_of(parsed));
   return descriptor_of(std::move(words), terms);
 }
 
 Result<std::string> to_kvbm_json(const layout::LayoutDescriptor& descriptor) {
-  TOWPATH_TRY(const KvbmWords words, kvbm_words_of(descriptor));
+  TOWPATH_TRY(const Words words, kvbm_words_of(descriptor));
   Ordered json;
-  json["version"] = kKvbmLayoutVersion;
+  json["version"] = kLayoutVersion;
   json["layout_config"] = config_of(words.config);
   json["location"] = location_of(words);
   json["nixl_metadata"] = {{"agent_name", words.agent_name},
@@ -323,4 +323,4 @@ Result<std::string> to_kvbm_json(const layout::LayoutDescriptor& descriptor) {
   return json.dump();
 }
 
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

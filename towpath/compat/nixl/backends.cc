@@ -2,12 +2,12 @@
 #include <array>
 #include <utility>
 
+#include <towpath/compat/nixl/backends.h>
+#include <towpath/compat/nixl/params.h>
 #include <towpath/core/text.h>
-#include <towpath/standard/nixl_backends.h>
 #include <towpath/standard/nixl_names.h>
-#include <towpath/standard/nixl_params.h>
 
-namespace towpath::standard {
+namespace towpath::nixl {
 namespace {
 
 constexpr std::string_view kUcx = "UCX";
@@ -18,7 +18,7 @@ constexpr std::string_view kShmType = "shm";
 constexpr std::string_view kGdsType = "gds";
 constexpr std::string_view kPosixType = "posix";
 
-std::string variable(const Environment& environment, const std::string& name) {
+std::string variable(const standard::Environment& environment, const std::string& name) {
   const auto found = environment.find(name);
   return found == environment.end() ? std::string() : found->second;
 }
@@ -45,8 +45,9 @@ Status check_known(const backend::BackendType& type, const backend::Params& para
 
 }  // namespace
 
-NixlBackends::NixlBackends(const backend::Registry& registry, const Environment& environment,
-                           telemetry::Log log, NixlMachine machine)
+NixlBackends::NixlBackends(const backend::Registry& registry,
+                           const standard::Environment& environment, telemetry::Log log,
+                           NixlMachine machine)
     : registry_(registry),
       transports_(variable(environment, "UCX_TLS")),
       security_(variable(environment, "TOWPATH_SECURITY")),
@@ -58,7 +59,7 @@ NixlBackends::NixlBackends(const backend::Registry& registry, const Environment&
 std::vector<std::string> NixlBackends::plugins() const {
   std::vector<std::string> names;
   for (const std::string& type : registry_.names()) {
-    for (std::string& name : nixl_backend_names(type)) names.push_back(std::move(name));
+    for (std::string& name : standard::nixl_backend_names(type)) names.push_back(std::move(name));
   }
   if (std::ranges::find(names, kUcx) == names.end()) names.emplace(names.begin(), kUcx);
   return names;
@@ -140,7 +141,7 @@ Status NixlBackends::start_ucx(agent::Agent& agent, const backend::BackendType& 
                    "ask for \"ucx\" by that name to have it all the same");
     const auto given = params.find("transports");
     if (transports_.empty() && (given == params.end() || given->second.empty()))
-      params.insert_or_assign("transports", std::string(kWithoutTcp));
+      params.insert_or_assign("transports", std::string(standard::kWithoutTcp));
   }
   made.params = with_defaults(type, params);
   return start(agent, type, params);
@@ -313,4 +314,4 @@ bool shares_memory(std::string_view transports) {
   return named != is_without;
 }
 
-}  // namespace towpath::standard
+}  // namespace towpath::nixl

@@ -4,13 +4,14 @@
 #include <charconv>
 #include <cmath>
 
+#include <towpath/compat/kvbm/file.h>
+#include <towpath/compat/kvbm/settings.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/text.h>
-#include <towpath/standard/kvbm_file.h>
-#include <towpath/standard/kvbm_settings.h>
+#include <towpath/kv/tiers/object_tier.h>
 #include <towpath/sys/text_file.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 namespace {
 
 constexpr double kGigabyte = 1e9;
@@ -25,9 +26,9 @@ std::optional<Number> number_in(std::string_view text) {
   return number;
 }
 
-class KvbmReader {
+class Reader {
  public:
-  explicit KvbmReader(KvbmSettings& out) : out_(out) {}
+  explicit Reader(Settings& out) : out_(out) {}
 
   /// False: the value cannot be read.
   bool cpu_gb(const std::string& text) { return size(text, out_.host.bytes); }
@@ -39,7 +40,7 @@ class KvbmReader {
     return true;
   }
   bool no_filter(const std::string& text) {
-    const std::optional<bool> disabled = parse_switch(text);
+    const std::optional<bool> disabled = standard::parse_switch(text);
     if (disabled) out_.second_sight = !*disabled;
     return disabled.has_value();
   }
@@ -54,7 +55,7 @@ class KvbmReader {
     return out_.objects.enabled;
   }
   bool objects(const std::string& text) {
-    const std::optional<bool> enabled = parse_switch(text);
+    const std::optional<bool> enabled = standard::parse_switch(text);
     out_.objects.enabled = enabled.value_or(false);
     return enabled.has_value();
   }
@@ -98,35 +99,35 @@ class KvbmReader {
     return true;
   }
 
-  KvbmSettings& out_;
+  Settings& out_;
 };
 
 struct KnownKey {
   std::string_view name;  ///< behind DYN_KVBM_; empty: it has none
   std::string_view path;  ///< in files; empty: it has none
-  bool (KvbmReader::*take)(const std::string&);
+  bool (Reader::*take)(const std::string&);
 };
 
 constexpr std::array kTaken{
-    KnownKey{"CPU_CACHE_GB", "cache.host.cache_size_gb", &KvbmReader::cpu_gb},
-    KnownKey{"CPU_CACHE_OVERRIDE_NUM_BLOCKS", "cache.host.num_blocks", &KvbmReader::cpu_blocks},
-    KnownKey{"DISK_CACHE_GB", "cache.disk.cache_size_gb", &KvbmReader::disk_gb},
-    KnownKey{"DISK_CACHE_OVERRIDE_NUM_BLOCKS", "cache.disk.num_blocks", &KvbmReader::disk_blocks},
-    KnownKey{"DISK_CACHE_DIR", "cache.disk.storage_path", &KvbmReader::disk_directory},
-    KnownKey{"DISABLE_DISK_OFFLOAD_FILTER", "", &KvbmReader::no_filter},
-    KnownKey{"", "offload.g2_to_g3.policies", &KvbmReader::policies},
-    KnownKey{"TRANSFER_BATCH_SIZE", "", &KvbmReader::batch},
-    KnownKey{"MAX_TRANSFER_BATCH_SIZE", "offload.g1_to_g2.max_batch_size", &KvbmReader::batch},
+    KnownKey{"CPU_CACHE_GB", "cache.host.cache_size_gb", &Reader::cpu_gb},
+    KnownKey{"CPU_CACHE_OVERRIDE_NUM_BLOCKS", "cache.host.num_blocks", &Reader::cpu_blocks},
+    KnownKey{"DISK_CACHE_GB", "cache.disk.cache_size_gb", &Reader::disk_gb},
+    KnownKey{"DISK_CACHE_OVERRIDE_NUM_BLOCKS", "cache.disk.num_blocks", &Reader::disk_blocks},
+    KnownKey{"DISK_CACHE_DIR", "cache.disk.storage_path", &Reader::disk_directory},
+    KnownKey{"DISABLE_DISK_OFFLOAD_FILTER", "", &Reader::no_filter},
+    KnownKey{"", "offload.g2_to_g3.policies", &Reader::policies},
+    KnownKey{"TRANSFER_BATCH_SIZE", "", &Reader::batch},
+    KnownKey{"MAX_TRANSFER_BATCH_SIZE", "offload.g1_to_g2.max_batch_size", &Reader::batch},
     KnownKey{"HOST_OFFLOAD_PREFIX_MIN_PRIORITY", "offload.g1_to_g2.min_priority",
-             &KvbmReader::priority},
-    KnownKey{"OBJECT_ENABLED", "", &KvbmReader::objects},
-    KnownKey{"", "object.client.type", &KvbmReader::object_client},
-    KnownKey{"OBJECT_NUM_BLOCKS", "", &KvbmReader::object_blocks},
-    KnownKey{"OBJECT_BUCKET", "object.client.bucket", &KvbmReader::bucket},
-    KnownKey{"OBJECT_ENDPOINT", "object.client.endpoint_url", &KvbmReader::endpoint},
-    KnownKey{"OBJECT_REGION", "object.client.region", &KvbmReader::region},
-    KnownKey{"OBJECT_ACCESS_KEY", "", &KvbmReader::access_key},
-    KnownKey{"OBJECT_SECRET_KEY", "", &KvbmReader::secret_key},
+             &Reader::priority},
+    KnownKey{"OBJECT_ENABLED", "", &Reader::objects},
+    KnownKey{"", "object.client.type", &Reader::object_client},
+    KnownKey{"OBJECT_NUM_BLOCKS", "", &Reader::object_blocks},
+    KnownKey{"OBJECT_BUCKET", "object.client.bucket", &Reader::bucket},
+    KnownKey{"OBJECT_ENDPOINT", "object.client.endpoint_url", &Reader::endpoint},
+    KnownKey{"OBJECT_REGION", "object.client.region", &Reader::region},
+    KnownKey{"OBJECT_ACCESS_KEY", "", &Reader::access_key},
+    KnownKey{"OBJECT_SECRET_KEY", "", &Reader::secret_key},
 };
 
 /// What KVBM has and this has otherwise, by the beginning of the name.
@@ -205,17 +206,16 @@ std::string why_not_taken_variable(std::string_view name) {
 }
 
 /// Takes what `key` says, or remarks on it under `name`.
-void take(const KnownKey& key, const std::string& name, const std::string& value,
-          KvbmSettings& into) {
-  if (!(KvbmReader(into).*key.take)(value))
+void take(const KnownKey& key, const std::string& name, const std::string& value, Settings& into) {
+  if (!(Reader(into).*key.take)(value))
     into.remarks.push_back({name, cat("cannot be read: '", printable(value), "'")});
 }
 
-void take_variables(const Environment& environment, KvbmSettings& into) {
+void take_variables(const standard::Environment& environment, Settings& into) {
   for (const auto& [name, text] : environment) {
     if (name == kNoNuma) into.remarks.push_back({name, why_not_taken("ENABLE_NUMA")});
-    if (!name.starts_with(kKvbmPrefix) || text.empty()) continue;
-    const std::string_view key = std::string_view(name).substr(kKvbmPrefix.size());
+    if (!name.starts_with(kPrefix) || text.empty()) continue;
+    const std::string_view key = std::string_view(name).substr(kPrefix.size());
     const auto* const taken = std::ranges::find(kTaken, key, &KnownKey::name);
     if (key.empty() || taken == kTaken.end())
       into.remarks.push_back({name, why_not_taken(key)});
@@ -224,7 +224,7 @@ void take_variables(const Environment& environment, KvbmSettings& into) {
   }
 }
 
-void take_native_variables(const Environment& environment, KvbmSettings& into) {
+void take_native_variables(const standard::Environment& environment, Settings& into) {
   for (const auto& [name, text] : environment) {
     if (!name.starts_with(kNativePrefix) || name == kFileVariable || text.empty()) continue;
     const auto* const taken = std::ranges::find_if(kTaken, [&](const KnownKey& key) {
@@ -238,10 +238,9 @@ void take_native_variables(const Environment& environment, KvbmSettings& into) {
 }
 
 /// Those of one section: "" is what stands in none.
-void take_section(const std::vector<KvbmSetting>& settings, std::string_view section,
-                  KvbmSettings& into) {
+void take_section(const std::vector<Setting>& settings, std::string_view section, Settings& into) {
   constexpr std::array<std::string_view, 2> kSections{"default.", "leader."};
-  for (const KvbmSetting& setting : settings) {
+  for (const Setting& setting : settings) {
     std::string_view path = setting.path;
     if (path.starts_with("profile.")) path.remove_prefix(std::string_view("profile.").size());
     const auto* const named =
@@ -258,12 +257,12 @@ void take_section(const std::vector<KvbmSetting>& settings, std::string_view sec
   }
 }
 
-void take_settings(const std::vector<KvbmSetting>& settings, KvbmSettings& into) {
+void take_settings(const std::vector<Setting>& settings, Settings& into) {
   for (const std::string_view section : {"default.", "", "leader."})
     take_section(settings, section, into);
 }
 
-Status take_file(const std::string& path, KvbmSettings& into) {
+Status take_file(const std::string& path, Settings& into) {
   TOWPATH_TRY(const std::string text, sys::read_text_file(path));
   TOWPATH_TRY(const auto settings, parse_kvbm_toml(text, path));
   take_settings(settings, into);
@@ -271,9 +270,9 @@ Status take_file(const std::string& path, KvbmSettings& into) {
 }
 
 /// What may have been meant by it is the cause where something is missing. Ok: there is none.
-Status not_understood(const std::vector<Remark>& remarks) {
+Status not_understood(const std::vector<standard::Remark>& remarks) {
   std::string all;
-  for (const Remark& remark : remarks)
+  for (const standard::Remark& remark : remarks)
     if (!remark.why.starts_with(kNoEffect))
       all += cat(all.empty() ? "" : "; ", printable(remark.variable), " ", remark.why);
   return all.empty() ? Status() : error(Code::invalid_argument, std::move(all));
@@ -281,22 +280,21 @@ Status not_understood(const std::vector<Remark>& remarks) {
 
 }  // namespace
 
-std::optional<std::uint64_t> KvbmSize::blocks_of(std::uint64_t block_bytes) const {
+std::optional<std::uint64_t> Size::blocks_of(std::uint64_t block_bytes) const {
   if (blocks) return blocks;
   if (!bytes) return std::nullopt;
   return *bytes / block_bytes;
 }
 
-KvbmSettings KvbmSettings::from(const Environment& environment) {
-  KvbmSettings out;
+Settings Settings::from(const standard::Environment& environment) {
+  Settings out;
   take_variables(environment, out);
   take_native_variables(environment, out);
   return out;
 }
 
-Result<KvbmSettings> KvbmSettings::read(const Environment& environment,
-                                        const KvbmSources& sources) {
-  KvbmSettings out;
+Result<Settings> Settings::read(const standard::Environment& environment, const Sources& sources) {
+  Settings out;
   take_variables(environment, out);
   const Status system = take_file(sources.system_file, out);
   if (!system.ok() && system.code() != Code::not_found) return system;
@@ -317,32 +315,30 @@ Result<KvbmSettings> KvbmSettings::read(const Environment& environment,
   return out;
 }
 
-Result<KvbmSettings::Shape> KvbmSettings::shape(std::uint64_t block_bytes,
-                                                std::uint64_t worker) const {
+Result<Settings::Shape> Settings::shape(std::uint64_t block_bytes, std::uint64_t worker) const {
   const std::uint64_t blocks = host.blocks_of(block_bytes).value_or(0);
   if (blocks == 0)
     return error(Code::invalid_argument,
-                 cat(kKvbmPrefix, "CPU_CACHE_GB leaves no room for a block of ", block_bytes,
-                     " bytes"),
-                 cat("set it, or ", kKvbmPrefix, "CPU_CACHE_OVERRIDE_NUM_BLOCKS"))
+                 cat(kPrefix, "CPU_CACHE_GB leaves no room for a block of ", block_bytes, " bytes"),
+                 cat("set it, or ", kPrefix, "CPU_CACHE_OVERRIDE_NUM_BLOCKS"))
         .because(not_understood(remarks));
   Shape shape{.host_blocks = blocks,
               .cache = cache_options(),
               .disk = disk_options(block_bytes),
               .objects = object_place(block_bytes, worker)};
   if (shape.disk && shape.disk->directory.empty())
-    return error(Code::invalid_argument, cat("a disk tier without ", kKvbmPrefix, "DISK_CACHE_DIR"),
+    return error(Code::invalid_argument, cat("a disk tier without ", kPrefix, "DISK_CACHE_DIR"),
                  "name a directory of its own: what lies there is found again")
         .because(not_understood(remarks));
   if (shape.objects && objects.blocks == 0)
     return error(Code::invalid_argument,
-                 cat("a tier of objects without ", kKvbmPrefix, "OBJECT_NUM_BLOCKS"),
+                 cat("a tier of objects without ", kPrefix, "OBJECT_NUM_BLOCKS"),
                  "say how many blocks the store may have: who must go is deleted")
         .because(not_understood(remarks));
   return shape;
 }
 
-kv::TieredCacheOptions KvbmSettings::cache_options() const {
+kv::TieredCacheOptions Settings::cache_options() const {
   kv::TieredCacheOptions options;
   options.admission = {.min_accesses = second_sight ? 2U : 1U, .min_priority = min_priority};
   if (batch_blocks) {
@@ -353,7 +349,7 @@ kv::TieredCacheOptions KvbmSettings::cache_options() const {
   return options;
 }
 
-std::optional<kv::BlockStoreOptions> KvbmSettings::disk_options(std::uint64_t block_bytes) const {
+std::optional<kv::BlockStoreOptions> Settings::disk_options(std::uint64_t block_bytes) const {
   if (!disk.bytes && !disk.blocks) return std::nullopt;
   kv::BlockStoreOptions options{.directory = disk_directory};
   const std::uint64_t with_header =
@@ -363,14 +359,14 @@ std::optional<kv::BlockStoreOptions> KvbmSettings::disk_options(std::uint64_t bl
   return options;
 }
 
-std::optional<ObjectPlace> KvbmSettings::object_place(std::uint64_t block_bytes,
-                                                      std::uint64_t worker) const {
+std::optional<standard::ObjectPlace> Settings::object_place(std::uint64_t block_bytes,
+                                                            std::uint64_t worker) const {
   constexpr std::string_view kWorker = "{worker_id}";
   if (!objects.enabled) return std::nullopt;
   std::string bucket = objects.bucket;
   if (const auto at = bucket.find(kWorker); at != std::string::npos)
     bucket.replace(at, kWorker.size(), cat(worker));
-  return ObjectPlace{
+  return standard::ObjectPlace{
       .bucket = std::move(bucket),
       .prefix = "kvbm",
       .bound_bytes =
@@ -378,4 +374,4 @@ std::optional<ObjectPlace> KvbmSettings::object_place(std::uint64_t block_bytes,
       .params = objects.params};
 }
 
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

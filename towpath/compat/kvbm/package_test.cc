@@ -7,13 +7,13 @@
 #include <towpath/agent/metadata.h>
 #include <towpath/blockcopy/layout_package.h>
 #include <towpath/blockcopy/testing/transfer_node.h>
+#include <towpath/compat/kvbm/bincode.h>
+#include <towpath/compat/kvbm/package.h>
+#include <towpath/compat/kvbm/words.h>
 #include <towpath/core/text.h>
 #include <towpath/layout/layout_codec.h>
-#include <towpath/standard/bincode.h>
-#include <towpath/standard/kvbm_package.h>
-#include <towpath/standard/kvbm_words.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 namespace {
 
 using blockcopy::testing::TransferNode;
@@ -294,4 +294,4 @@ TEST(KvbmPackageTest, blocks_of_a_cache_that_came_as_kvbms_metadata_are_copied) 
 }
 
 }  // namespace
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

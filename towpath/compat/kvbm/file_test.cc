@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/standard/kvbm_file.h>
+#include <towpath/compat/kvbm/file.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 namespace {
 
 using ::testing::ElementsAre;
@@ -11,8 +11,8 @@ using ::testing::Field;
 using ::testing::HasSubstr;
 
 auto said(const std::string& path, const std::string& value, const std::string& place) {
-  return testing::AllOf(Field(&KvbmSetting::path, path), Field(&KvbmSetting::value, value),
-                        Field(&KvbmSetting::place, place));
+  return testing::AllOf(Field(&Setting::path, path), Field(&Setting::value, value),
+                        Field(&Setting::place, place));
 }
 
 TEST(KvbmFileTest, tables_and_dotted_keys_are_paths) {
@@ -67,4 +67,4 @@ TEST(KvbmFileTest, json_says_the_same) {
 }
 
 }  // namespace
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

@@ -4,7 +4,7 @@
 //   TOWPATH_TRY(std::string json, to_kvbm_json(cache.descriptor(incarnation)));
 //
 // It says where a cache lies, and gives nobody a way to it: a transfer finds its addresses in the
-// metadata of an agent of Towpath's, or not at all. kvbm_package.h is for layouts that come with
+// metadata of an agent of Towpath's, or not at all. package.h is for layouts that come with
 // one.
 //
 // What comes in is hostile: bounded before it is read, every value checked, and validated like a
@@ -15,11 +15,11 @@
 #include <string>
 #include <string_view>
 
+#include <towpath/compat/kvbm/words.h>
 #include <towpath/core/result.h>
 #include <towpath/layout/layout_descriptor.h>
-#include <towpath/standard/kvbm_words.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 
 /// kMaxRegions regions, each with its numbers at their longest, and the rest.
 inline constexpr std::size_t kMaxKvbmJsonBytes = layout::kMaxRegions * 64 + 65536;
@@ -29,9 +29,9 @@ inline constexpr std::size_t kMaxKvbmJsonBytes = layout::kMaxRegions * 64 + 6553
 /// Errors: corrupt (no JSON, no UTF-8, a field that is missing, twice, or not a value of its kind);
 /// out_of_range (too long, too many regions, a number over its bound); unsupported (another
 /// version; a field or a word that version 1 has not); and as descriptor_of().
-Result<layout::LayoutDescriptor> parse_kvbm_layout(std::string_view json, const KvbmTerms& terms);
+Result<layout::LayoutDescriptor> parse_kvbm_layout(std::string_view json, const Terms& terms);
 
 /// On one line, as KVBM writes it. Errors: as kvbm_words_of().
 Result<std::string> to_kvbm_json(const layout::LayoutDescriptor& descriptor);
 
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

@@ -1,11 +1,11 @@
 #include <utility>
 
+#include <towpath/compat/kvbm/bincode.h>
 #include <towpath/core/text.h>
 #include <towpath/core/utf8.h>
-#include <towpath/standard/bincode.h>
 #include <towpath/wire/little_endian.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 namespace {
 
 constexpr std::uint8_t kLargestByte = 250, kTwo = 251, kFour = 252, kEight = 253, kSixteen = 254;
@@ -127,4 +127,4 @@ void BincodeWriter::bytes(ConstByteSpan value) {
   bytes_.insert(bytes_.end(), value.begin(), value.end());
 }
 
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

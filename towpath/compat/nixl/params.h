@@ -10,7 +10,7 @@
 
 #include <towpath/backend/registry.h>
 
-namespace towpath::standard {
+namespace towpath::nixl {
 
 struct TranslatedParams {
   backend::Params params;
@@ -29,4 +29,4 @@ backend::Params nixl_answer(backend::Params answer);
 /// What NIXL's users get of this backend when they say nothing.
 backend::Params nixl_defaults(const backend::BackendType& type);
 
-}  // namespace towpath::standard
+}  // namespace towpath::nixl

@@ -19,7 +19,7 @@
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 
 /// A number of 128 bits.
 struct WideNumber {
@@ -77,4 +77,4 @@ class BincodeWriter {
   Bytes bytes_;
 };
 
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

@@ -3,10 +3,10 @@
 #include <charconv>
 #include <string_view>
 
+#include <towpath/compat/nixl/params.h>
 #include <towpath/core/text.h>
-#include <towpath/standard/nixl_params.h>
 
-namespace towpath::standard {
+namespace towpath::nixl {
 namespace {
 
 struct OnlyNixls {
@@ -144,4 +144,4 @@ backend::Params nixl_defaults(const backend::BackendType& type) {
   return with_defaults(type, translate_params(type, {}).params);
 }
 
-}  // namespace towpath::standard
+}  // namespace towpath::nixl

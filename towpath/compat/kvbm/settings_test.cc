@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <towpath/compat/kvbm/settings.h>
 #include <towpath/core/text.h>
-#include <towpath/standard/kvbm_settings.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 namespace {
 
 using ::testing::HasSubstr;
@@ -14,8 +14,7 @@ using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
 TEST(KvbmSettingsTest, silence_is_kvbm_s_defaults) {
-  const KvbmSettings reported =
-      KvbmSettings::from({{"PATH", "/bin"}, {"DYN_KVBM_CPU_CACHE_GB", ""}});
+  const Settings reported = Settings::from({{"PATH", "/bin"}, {"DYN_KVBM_CPU_CACHE_GB", ""}});
   EXPECT_FALSE(reported.host.blocks_of(1000));
   EXPECT_FALSE(reported.disk_options(1000));
   EXPECT_EQ(reported.cache_options().admission.min_accesses, 2U);
@@ -23,25 +22,24 @@ TEST(KvbmSettingsTest, silence_is_kvbm_s_defaults) {
 }
 
 TEST(KvbmSettingsTest, sizes_are_of_ten_to_the_ninth_and_blocks_win) {
-  const KvbmSettings reported = KvbmSettings::from({{"DYN_KVBM_CPU_CACHE_GB", "1.5"},
-                                                    {"DYN_KVBM_DISK_CACHE_GB", "100"},
-                                                    {"DYN_KVBM_DISK_CACHE_DIR", "/mnt/nvme"}});
+  const Settings reported = Settings::from({{"DYN_KVBM_CPU_CACHE_GB", "1.5"},
+                                            {"DYN_KVBM_DISK_CACHE_GB", "100"},
+                                            {"DYN_KVBM_DISK_CACHE_DIR", "/mnt/nvme"}});
   EXPECT_EQ(reported.host.blocks_of(1'000'000), 1500U);
   const auto disk = reported.disk_options(1'000'000);
   EXPECT_EQ(disk->capacity_bytes, 100'000'000'000U);
   EXPECT_EQ(disk->directory, "/mnt/nvme");
-  const KvbmSettings blocks =
-      KvbmSettings::from({{"DYN_KVBM_CPU_CACHE_GB", "1"},
-                          {"DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS", "7"},
-                          {"DYN_KVBM_DISK_CACHE_OVERRIDE_NUM_BLOCKS", "10"}});
+  const Settings blocks = Settings::from({{"DYN_KVBM_CPU_CACHE_GB", "1"},
+                                          {"DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS", "7"},
+                                          {"DYN_KVBM_DISK_CACHE_OVERRIDE_NUM_BLOCKS", "10"}});
   EXPECT_EQ(blocks.host.blocks_of(1'000'000), 7U);
   EXPECT_EQ(blocks.disk_options(8192)->capacity_bytes, 10U * (4096 + 8192));
 }
 
 TEST(KvbmSettingsTest, the_filter_the_batch_and_the_priority_arrive) {
-  const auto options = KvbmSettings::from({{"DYN_KVBM_DISABLE_DISK_OFFLOAD_FILTER", "true"},
-                                           {"DYN_KVBM_MAX_TRANSFER_BATCH_SIZE", "4"},
-                                           {"DYN_KVBM_HOST_OFFLOAD_PREFIX_MIN_PRIORITY", "35"}})
+  const auto options = Settings::from({{"DYN_KVBM_DISABLE_DISK_OFFLOAD_FILTER", "true"},
+                                       {"DYN_KVBM_MAX_TRANSFER_BATCH_SIZE", "4"},
+                                       {"DYN_KVBM_HOST_OFFLOAD_PREFIX_MIN_PRIORITY", "35"}})
                            .cache_options();
   EXPECT_EQ(options.admission.min_accesses, 1U);
   EXPECT_EQ(options.admission.min_priority, 35);
@@ -50,28 +48,28 @@ TEST(KvbmSettingsTest, the_filter_the_batch_and_the_priority_arrive) {
 }
 
 TEST(KvbmSettingsTest, a_cache_s_shape_is_all_or_a_reason_by_variable) {
-  Environment said{{"DYN_KVBM_DISK_CACHE_GB", "1"}};
-  const auto why = [&] { return KvbmSettings::from(said).shape(1'000'000).status().to_string(); };
+  standard::Environment said{{"DYN_KVBM_DISK_CACHE_GB", "1"}};
+  const auto why = [&] { return Settings::from(said).shape(1'000'000).status().to_string(); };
   EXPECT_THAT(why(), HasSubstr("DYN_KVBM_CPU_CACHE_GB"));
   said["DYN_KVBM_CPU_CACHE_GB"] = "0.5";
   EXPECT_THAT(why(), HasSubstr("DYN_KVBM_DISK_CACHE_DIR"));
   said["DYN_KVBM_DISK_CACHE_DIR"] = "/mnt/nvme";
-  const auto shape = KvbmSettings::from(said).shape(1'000'000);
+  const auto shape = Settings::from(said).shape(1'000'000);
   ASSERT_TRUE(shape.ok());
   EXPECT_EQ(shape->host_blocks, 500U);
   EXPECT_EQ(shape->cache.admission.min_accesses, 2U);
   EXPECT_EQ(shape->disk->capacity_bytes, 1'000'000'000U);
   said.erase("DYN_KVBM_DISK_CACHE_GB");
-  EXPECT_FALSE(KvbmSettings::from(said).shape(1'000'000)->disk);
+  EXPECT_FALSE(Settings::from(said).shape(1'000'000)->disk);
 }
 
 TEST(KvbmSettingsTest, objects_have_a_place_and_a_bound) {
-  Environment said{{"DYN_KVBM_CPU_CACHE_GB", "1"},
-                   {"DYN_KVBM_OBJECT_BUCKET", "kv-{worker_id}-cold"},
-                   {"DYN_KVBM_OBJECT_ENDPOINT", "http://store"},
-                   {"DYN_KVBM_OBJECT_ACCESS_KEY", "who"},
-                   {"DYN_KVBM_OBJECT_SECRET_KEY", "hush"}};
-  const auto shape = [&] { return KvbmSettings::from(said).shape(8192, 3); };
+  standard::Environment said{{"DYN_KVBM_CPU_CACHE_GB", "1"},
+                             {"DYN_KVBM_OBJECT_BUCKET", "kv-{worker_id}-cold"},
+                             {"DYN_KVBM_OBJECT_ENDPOINT", "http://store"},
+                             {"DYN_KVBM_OBJECT_ACCESS_KEY", "who"},
+                             {"DYN_KVBM_OBJECT_SECRET_KEY", "hush"}};
+  const auto shape = [&] { return Settings::from(said).shape(8192, 3); };
   EXPECT_FALSE(shape()->objects) << "they were not enabled";
   said["DYN_KVBM_OBJECT_ENABLED"] = "1";
   EXPECT_THAT(shape().status().to_string(), HasSubstr("DYN_KVBM_OBJECT_NUM_BLOCKS"));
@@ -85,7 +83,7 @@ TEST(KvbmSettingsTest, objects_have_a_place_and_a_bound) {
 }
 
 TEST(KvbmSettingsTest, each_of_kvbm_s_names_is_taken_or_refused_with_a_reason) {
-  Environment all{{"DYN_MEMORY_DISABLE_NUMA", "1"}};
+  standard::Environment all{{"DYN_MEMORY_DISABLE_NUMA", "1"}};
   for (const char* name : {"CPU_CACHE_GB",
                            "CPU_CACHE_OVERRIDE_NUM_BLOCKS",
                            "DISK_CACHE_GB",
@@ -122,21 +120,21 @@ TEST(KvbmSettingsTest, each_of_kvbm_s_names_is_taken_or_refused_with_a_reason) {
                            "ENABLE_NUMA",
                            "KV_EVENTS_ENABLE_CONSOLIDATOR"})
     all[cat("DYN_KVBM_", name)] = "1";
-  const KvbmSettings reported = KvbmSettings::from(all);
-  for (const Remark& remark : reported.remarks)
+  const Settings reported = Settings::from(all);
+  for (const standard::Remark& remark : reported.remarks)
     EXPECT_THAT(remark.why, HasSubstr("has no effect: ")) << remark.variable;
   EXPECT_EQ(reported.remarks.size(), 20U) << "of " << all.size();
 }
 
 TEST(KvbmSettingsTest, what_means_nothing_here_is_remarked_on_and_never_fatal) {
-  const KvbmSettings reported = KvbmSettings::from({{"DYN_KVBM_CPU_CACHE_GB", "lots"},
-                                                    {"DYN_KVBM_CPU_CASHE_GB", "5"},
-                                                    {"DYN_KVBM_DISK_CACHE_GB", "-1"},
-                                                    {"DYN_KVBM_LEADER_ZMQ_HOST", "here"},
-                                                    {"DYN_KVBM_NIXL_BACKEND_GDS_MT", "true"}});
+  const Settings reported = Settings::from({{"DYN_KVBM_CPU_CACHE_GB", "lots"},
+                                            {"DYN_KVBM_CPU_CASHE_GB", "5"},
+                                            {"DYN_KVBM_DISK_CACHE_GB", "-1"},
+                                            {"DYN_KVBM_LEADER_ZMQ_HOST", "here"},
+                                            {"DYN_KVBM_NIXL_BACKEND_GDS_MT", "true"}});
   ASSERT_EQ(reported.remarks.size(), 5U);
   EXPECT_THAT(reported.remarks[0].why, HasSubstr("'lots'"));
-  EXPECT_EQ(reported.remarks[1], (Remark{"DYN_KVBM_CPU_CASHE_GB", "is not known"}));
+  EXPECT_EQ(reported.remarks[1], (standard::Remark{"DYN_KVBM_CPU_CASHE_GB", "is not known"}));
   EXPECT_THAT(reported.remarks[2].why, HasSubstr("cannot be read"));
   EXPECT_THAT(reported.remarks[3].why, HasSubstr("no leader"));
   EXPECT_THAT(reported.remarks[4].why, HasSubstr("backends are named"));
@@ -155,12 +153,12 @@ std::string file_of(const std::string& folder, const std::string& name, const st
 
 TEST(KvbmSettingsTest, each_source_wins_over_those_before_it) {
   const std::string folder = ::testing::TempDir();
-  Environment said{{"DYN_KVBM_CPU_CACHE_GB", "1"},
-                   {"DYN_KVBM_DISK_CACHE_GB", "1"},
-                   {"DYN_KVBM_TRANSFER_BATCH_SIZE", "10"}};
-  KvbmSources sources{.system_file = cat(folder, "/no-such-kvbm.toml")};
+  standard::Environment said{{"DYN_KVBM_CPU_CACHE_GB", "1"},
+                             {"DYN_KVBM_DISK_CACHE_GB", "1"},
+                             {"DYN_KVBM_TRANSFER_BATCH_SIZE", "10"}};
+  Sources sources{.system_file = cat(folder, "/no-such-kvbm.toml")};
   const auto host_bytes = [&] {
-    const auto reported = KvbmSettings::read(said, sources);
+    const auto reported = Settings::read(said, sources);
     EXPECT_TRUE(reported.ok()) << reported.status().to_string();
     EXPECT_EQ(reported->disk.bytes, 1'000'000'000U) << "nobody else says it";
     return reported->host.bytes.value() / 1'000'000'000;
@@ -181,35 +179,36 @@ TEST(KvbmSettingsTest, each_source_wins_over_those_before_it) {
   sources.json = R"({"leader": {"cache": {"host": {"cache_size_gb": 5}}}, "cashe": 1})";
   EXPECT_EQ(host_bytes(), 5U);
 
-  const auto reported = KvbmSettings::read(said, sources);
+  const auto reported = Settings::read(said, sources);
   EXPECT_FALSE(reported->second_sight);
   EXPECT_EQ(reported->batch_blocks, 10U);
-  EXPECT_THAT(reported->remarks,
-              UnorderedElementsAre(
-                  Remark{cat(sources.system_file, ":4 tokio.worker_threads"),
-                         "has no effect: there are no threads but those that are asked for"},
-                  Remark{cat(said["KVBM_CONFIG_PATH"], ":4 worker.cache.host.cache_size_gb"),
-                         "has no effect: tiers are as large as the leader's settings say"},
-                  Remark{"JSON cashe", "is not known"}));
+  EXPECT_THAT(
+      reported->remarks,
+      UnorderedElementsAre(
+          standard::Remark{cat(sources.system_file, ":4 tokio.worker_threads"),
+                           "has no effect: there are no threads but those that are asked for"},
+          standard::Remark{cat(said["KVBM_CONFIG_PATH"], ":4 worker.cache.host.cache_size_gb"),
+                           "has no effect: tiers are as large as the leader's settings say"},
+          standard::Remark{"JSON cashe", "is not known"}));
   said["KVBM_CONFIG_PATH"] = cat(folder, "/no-such-kvbm.toml");
-  EXPECT_EQ(KvbmSettings::read(said, sources).code(), Code::not_found);
+  EXPECT_EQ(Settings::read(said, sources).code(), Code::not_found);
 }
 
 TEST(KvbmSettingsTest, native_variables_are_paths_in_capitals) {
-  const KvbmSettings reported = KvbmSettings::from({{"KVBM_CACHE_DISK_NUM_BLOCKS", "7"},
-                                                    {"KVBM_OFFLOAD_G1_TO_G2_MIN_PRIORITY", "35"},
-                                                    {"KVBM_OFFLOAD_G1_TO_G2_MAX_BATCH_SIZE", "-1"},
-                                                    {"KVBM_MESSENGER_BACKEND_TCP_PORT", "1"},
-                                                    {"KVBM_CASHE", "1"}});
+  const Settings reported = Settings::from({{"KVBM_CACHE_DISK_NUM_BLOCKS", "7"},
+                                            {"KVBM_OFFLOAD_G1_TO_G2_MIN_PRIORITY", "35"},
+                                            {"KVBM_OFFLOAD_G1_TO_G2_MAX_BATCH_SIZE", "-1"},
+                                            {"KVBM_MESSENGER_BACKEND_TCP_PORT", "1"},
+                                            {"KVBM_CASHE", "1"}});
   EXPECT_EQ(reported.disk.blocks, 7U);
   EXPECT_EQ(reported.min_priority, 35);
-  EXPECT_THAT(
-      reported.remarks,
-      UnorderedElementsAre(
-          Remark{"KVBM_OFFLOAD_G1_TO_G2_MAX_BATCH_SIZE", "cannot be read: '-1'"},
-          Remark{"KVBM_MESSENGER_BACKEND_TCP_PORT", "has no effect: agents meet at a rendezvous"},
-          Remark{"KVBM_CASHE", "is not known"}));
+  EXPECT_THAT(reported.remarks,
+              UnorderedElementsAre(
+                  standard::Remark{"KVBM_OFFLOAD_G1_TO_G2_MAX_BATCH_SIZE", "cannot be read: '-1'"},
+                  standard::Remark{"KVBM_MESSENGER_BACKEND_TCP_PORT",
+                                   "has no effect: agents meet at a rendezvous"},
+                  standard::Remark{"KVBM_CASHE", "is not known"}));
 }
 
 }  // namespace
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

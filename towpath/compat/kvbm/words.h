@@ -1,7 +1,7 @@
-// KvbmWords: what KVBM v2 says of a KV cache to its peers (its LayoutDescriptor, version 1), before
+// Words: what KVBM v2 says of a KV cache to its peers (its LayoutDescriptor, version 1), before
 // anybody asked whether it makes sense; and what that is in words of ours.
 //
-// Both its forms, JSON (kvbm_layout.h) and packed (kvbm_package.h), read into these words and write
+// Both its forms, JSON (layout.h) and packed (package.h), read into these words and write
 // from them. The numbers of the enumerators are those of the packed form, their names stand in the
 // tables below for JSON.
 // Thread: immutable.
@@ -19,18 +19,18 @@
 #include <towpath/core/result.h>
 #include <towpath/layout/layout_descriptor.h>
 
-namespace towpath::standard {
+namespace towpath::kvbm {
 
-inline constexpr std::uint64_t kKvbmLayoutVersion = 1;
+inline constexpr std::uint64_t kLayoutVersion = 1;
 
 /// Where memory is. `device` and `disk` come with a number: the GPU's, the file descriptor's.
-enum class KvbmStorage : std::uint8_t { system, pinned, device, disk };
+enum class Storage : std::uint8_t { system, pinned, device, disk };
 /// The same in NIXL's words.
 enum class NixlMemory : std::uint8_t { dram, vram, block, object, file, unknown };
-enum class KvbmKind : std::uint8_t { fully_contiguous, layer_separate };
+enum class Kind : std::uint8_t { fully_contiguous, layer_separate };
 /// The order within a block. KVBM's later releases left `universal_pp` out, call the first one
 /// "Universal", and count on from there.
-enum class KvbmOrder : std::uint8_t {
+enum class Order : std::uint8_t {
   universal_tp,
   universal_pp,
   operational_hnd,
@@ -39,53 +39,52 @@ enum class KvbmOrder : std::uint8_t {
   unknown,
 };
 
-inline constexpr std::array<std::string_view, 4> kKvbmStorageWords = {"System", "Pinned", "Device",
-                                                                      "Disk"};
+inline constexpr std::array<std::string_view, 4> kStorageWords = {"System", "Pinned", "Device",
+                                                                  "Disk"};
 inline constexpr std::array<std::string_view, 6> kNixlMemoryWords = {"Dram",   "Vram", "Block",
                                                                      "Object", "File", "Unknown"};
-inline constexpr std::array<std::string_view, 2> kKvbmKindWords = {"FullyContiguous",
-                                                                   "LayerSeparate"};
-inline constexpr std::array<std::string_view, 1> kKvbmFormatWords = {"Operational"};
-inline constexpr std::array<std::string_view, 2> kKvbmDimensionWords = {"BlockIsFirstDim",
-                                                                        "BlockIsSecondDim"};
-inline constexpr std::array<std::string_view, 6> kKvbmOrderWords = {
+inline constexpr std::array<std::string_view, 2> kKindWords = {"FullyContiguous", "LayerSeparate"};
+inline constexpr std::array<std::string_view, 1> kFormatWords = {"Operational"};
+inline constexpr std::array<std::string_view, 2> kDimensionWords = {"BlockIsFirstDim",
+                                                                    "BlockIsSecondDim"};
+inline constexpr std::array<std::string_view, 6> kOrderWords = {
     "UniversalTP", "UniversalPP", "OperationalHND", "OperationalNHD", "Custom", "Unknown"};
 
-constexpr std::string_view word_of(KvbmStorage storage) noexcept {
-  return kKvbmStorageWords[static_cast<std::size_t>(storage)];
+constexpr std::string_view word_of(Storage storage) noexcept {
+  return kStorageWords[static_cast<std::size_t>(storage)];
 }
 constexpr std::string_view word_of(NixlMemory memory) noexcept {
   return kNixlMemoryWords[static_cast<std::size_t>(memory)];
 }
-constexpr std::string_view word_of(KvbmKind kind) noexcept {
-  return kKvbmKindWords[static_cast<std::size_t>(kind)];
+constexpr std::string_view word_of(Kind kind) noexcept {
+  return kKindWords[static_cast<std::size_t>(kind)];
 }
 constexpr std::string_view word_of(layout::BlockDimension dimension) noexcept {
-  return kKvbmDimensionWords[static_cast<std::size_t>(dimension)];
+  return kDimensionWords[static_cast<std::size_t>(dimension)];
 }
-constexpr std::string_view word_of(KvbmOrder order) noexcept {
-  return kKvbmOrderWords[static_cast<std::size_t>(order)];
-}
-
-constexpr bool has_number(KvbmStorage storage) noexcept {
-  return storage == KvbmStorage::device || storage == KvbmStorage::disk;
+constexpr std::string_view word_of(Order order) noexcept {
+  return kOrderWords[static_cast<std::size_t>(order)];
 }
 
-struct KvbmWords {
+constexpr bool has_number(Storage storage) noexcept {
+  return storage == Storage::device || storage == Storage::disk;
+}
+
+struct Words {
   layout::LayoutConfig config;  ///< without its format: that is `order`
-  KvbmStorage storage = KvbmStorage::system;
+  Storage storage = Storage::system;
   std::uint64_t storage_number = 0;  ///< where the storage has one
   std::string agent_name;
   NixlMemory memory = NixlMemory::dram;
   std::uint64_t device_id = 0;  ///< as NIXL knows the memory
   std::vector<layout::RegionExtent> regions;
-  KvbmKind kind = KvbmKind::fully_contiguous;
+  Kind kind = Kind::fully_contiguous;
   layout::BlockDimension dimension = layout::BlockDimension::first;  ///< of separate layers
-  KvbmOrder order = KvbmOrder::unknown;
+  Order order = Order::unknown;
 };
 
 /// What a KVBM's words leave open.
-struct KvbmTerms {
+struct Terms {
   /// Whose metadata came with them: they name an agent, and not which of its lives.
   AgentIdentity agent;
   /// What blocks are taken for whose order is `Unknown`; without it they are refused.
@@ -106,11 +105,11 @@ Status check_kvbm_name(const std::string& name);
 /// Errors: as LayoutDescriptor::validate(); invalid_argument (another agent's name, no incarnation,
 /// memory that NIXL knows as something else); unsupported (an order of no name here, or an unknown
 /// one).
-Result<layout::LayoutDescriptor> descriptor_of(KvbmWords words, const KvbmTerms& terms);
+Result<layout::LayoutDescriptor> descriptor_of(Words words, const Terms& terms);
 
 /// In KVBM's words. Errors: as LayoutDescriptor::validate(); unsupported (what its version 1 has no
 /// word for: a strided layout, a region per block, objects, raw drives, an alignment that moves
 /// blocks, an agent's name that is no UTF-8, a GPU's number of more than 32 bits).
-Result<KvbmWords> kvbm_words_of(const layout::LayoutDescriptor& descriptor);
+Result<Words> kvbm_words_of(const layout::LayoutDescriptor& descriptor);
 
-}  // namespace towpath::standard
+}  // namespace towpath::kvbm

@@ -2,13 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <towpath/backends/loopback/loopback_backend.h>
+#include <towpath/compat/nixl/backends.h>
 #include <towpath/core/text.h>
-#include <towpath/standard/nixl_backends.h>
 #include <towpath/standard/nixl_names.h>
 #include <towpath/sys/clock.h>
 #include <towpath/telemetry/event_sink.h>
 
-namespace towpath::standard {
+namespace towpath::nixl {
 namespace {
 
 using testing::ElementsAre;
@@ -43,7 +43,8 @@ backend::BackendType failing(std::string name, Code code) {
 
 class NixlBackendsTest : public testing::Test {
  protected:
-  void have(std::vector<backend::BackendType> types, const Environment& environment = {}) {
+  void have(std::vector<backend::BackendType> types,
+            const standard::Environment& environment = {}) {
     for (backend::BackendType& type : types) ASSERT_TRUE(registry_.add(std::move(type)).ok());
     auto made = agent::Agent::create({.name = "a", .registry = &registry_, .clock = &clock_});
     ASSERT_TRUE(made.ok()) << made.status().to_string();
@@ -264,7 +265,7 @@ TEST_F(NixlBackendsTest,
   gds.kinds = {MemoryKind::device, MemoryKind::disk};
   straight.kinds = {MemoryKind::device};
   have({called("ucx"), std::move(gds), called("posix"), std::move(straight)});
-  add_nixl_aliases(registry_);
+  standard::add_nixl_aliases(registry_);
   EXPECT_THAT(backends_->plugins(),
               testing::UnorderedElementsAre("UCX", "GDS", "GDS_MT", "POSIX", "ucx_device"));
   EXPECT_THAT(backends_->plugin_kinds("UCX").value(), testing::Contains(MemoryKind::device));
@@ -344,4 +345,4 @@ TEST(SharesMemoryTest, lists_are_read_as_ucx_reads_them) {
 }
 
 }  // namespace
-}  // namespace towpath::standard
+}  // namespace towpath::nixl
