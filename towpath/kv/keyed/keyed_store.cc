@@ -19,8 +19,6 @@ namespace {
 using run::MutexLock;
 
 constexpr std::uint64_t kMostPutAgainBytes = std::uint64_t{64} << 20U;  // at a time
-constexpr Duration kNap =
-    std::chrono::milliseconds(50);  // what the tier's descriptor does not show
 
 bool is_write(KeyedStore::Operation operation) {
   return operation == KeyedStore::Operation::put || operation == KeyedStore::Operation::remove;
@@ -167,6 +165,8 @@ KeyedFigures KeyedStore::Thread::figures() const {
 // The thread -------------------------------------------------------------------------------------
 
 void KeyedStore::Thread::run(const run::StopToken& stop) {
+  constexpr Duration kNap =
+      std::chrono::milliseconds(50);  // what the tier's descriptor does not show
   for (;;) {
     asked_waker_->clear();
     take_submitted();
