@@ -18,6 +18,7 @@
 #include <towpath/sys/machine.h>
 
 #include "tools/command.h"
+#include "tools/doctor/settings.h"
 #include "tools/doctor/truth.h"
 #include "tools/output.h"
 #include "tools/table.h"
@@ -29,6 +30,7 @@ struct DoctorOptions {
   std::vector<std::string> directories;
   std::vector<std::string> required;  ///< backends that must open
   std::string json;
+  bool settings = false;  ///< nothing but these
 };
 
 constexpr const char* kFooter =
@@ -40,7 +42,8 @@ Exit status: 0 whatever is found; 1 when a backend named by --require cannot be 
 Examples:
   towpath doctor
   towpath doctor --dir /mnt/nvme0 --dir /mnt/nvme1
-  towpath doctor --require shm --require posix --json findings.json)";
+  towpath doctor --require shm --require posix --json findings.json
+  towpath doctor --settings)";
 
 struct Group {
   std::string title;
@@ -240,6 +243,10 @@ Result<std::set<std::string>> names_of(const std::vector<std::string>& required)
 }
 
 Result<Exit> examine_and_report(const DoctorOptions& options) {
+  if (options.settings) {
+    TOWPATH_TRY(show_settings(options.json));
+    return Exit::ok;
+  }
   TOWPATH_TRY(const std::set<std::string> required, names_of(options.required));
   const std::vector<Group> groups = examine(options);
   if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, to_json(groups)));
@@ -262,6 +269,8 @@ void add_doctor(Command& towpath) {
   command.option("--require", options->required, "Fail unless this backend opens; repeatable")
       .takes("BACKEND")
       .one_each();
+  command.flag("--settings", options->settings,
+               "Show the settings instead: the value of each, and what gives it");
   command.output("--json", options->json, "The same for programs; - is standard output");
   command.footer(kFooter);
   command.when_chosen([options] { return examine_and_report(*options); });

@@ -24,6 +24,7 @@
 
 #include <towpath/core/result.h>
 #include <towpath/standard/environment.h>
+#include <towpath/standard/setting.h>
 
 namespace towpath::standard {
 
@@ -40,6 +41,10 @@ struct ConfigFile {
 /// Errors: invalid_argument (a line that cannot be read, a key that comes again), with path and
 /// line.
 Result<ConfigFile> parse_config_file(std::string_view text, std::string path);
+
+inline constexpr Setting kConfigFileSetting{"CONFIG_FILE", "a file",
+                                            "$HOME/.nixl.cfg, /etc/nixl.cfg",
+                                            "says the same as variables, which win"};
 
 inline constexpr const char* kSystemConfigFile = "/etc/nixl.cfg";
 /// Errors: as parse_config_file; not_found (of a file that a variable names), denied, io_error,

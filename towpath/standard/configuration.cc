@@ -3,6 +3,8 @@
 
 #include <towpath/core/text.h>
 #include <towpath/standard/configuration.h>
+#include <towpath/standard/shmem_environment.h>
+#include <towpath/standard/wire_security.h>
 
 namespace towpath::standard {
 namespace {
@@ -26,6 +28,33 @@ Environment below(const Environment& environment, const Environment& file) {
 }
 
 }  // namespace
+
+std::vector<Setting> known_settings() {
+  std::vector<Setting> all{kConfigFileSetting, kSecuritySetting};
+  for (const auto& more : {Settings::all(), telemetry_settings(), shmem_settings()})
+    all.insert(all.end(), more.begin(), more.end());
+  std::ranges::sort(all, {}, &Setting::name);
+  return all;
+}
+
+Result<std::vector<GivenSetting>> given_settings(const Environment& environment,
+                                                 const std::string& system_file) {
+  TOWPATH_TRY(const ConfigFile file, read_config_file(environment, system_file));
+  std::vector<GivenSetting> all;
+  for (const Setting& setting : known_settings()) {
+    GivenSetting& given = all.emplace_back(GivenSetting{setting, {}, {}});
+    // Ours wins; and of each what is a variable, before what the file has.
+    for (const Environment* const place : {&file.values, &environment})
+      for (const std::string_view prefix : kVariablePrefixes) {
+        const auto found = place->find(cat(prefix, setting.name));
+        if (found == place->end() || (setting.is_ours && prefix != kVariablePrefixes.back()))
+          continue;
+        given.value = found->second;
+        given.source = place == &environment ? found->first : file.place_of(found->first);
+      }
+  }
+  return all;
+}
 
 Result<Configuration> configure(const Environment& environment, const std::string& system_file) {
   TOWPATH_TRY(const ConfigFile file, read_config_file(environment, system_file));

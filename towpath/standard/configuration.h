@@ -14,6 +14,7 @@
 
 #include <towpath/standard/config_file.h>
 #include <towpath/standard/environment.h>
+#include <towpath/standard/setting.h>
 #include <towpath/standard/settings.h>
 #include <towpath/standard/telemetry_environment.h>
 #include <towpath/telemetry/log.h>
@@ -27,6 +28,19 @@ struct Configuration {
 
   void warn(const telemetry::Log& log) const;
 };
+
+/// All settings that there are, by name.
+std::vector<Setting> known_settings();
+
+/// A setting as a process that started now would have it.
+struct GivenSetting {
+  Setting setting;
+  std::string value;   ///< as it was written
+  std::string source;  ///< the variable, or the file and its line; empty: nobody gives it
+};
+/// All that there are. Errors: those of read_config_file().
+Result<std::vector<GivenSetting>> given_settings(
+    const Environment& environment, const std::string& system_file = kSystemConfigFile);
 
 /// Errors: those of read_config_file() and telemetry_from().
 Result<Configuration> configure(const Environment& environment,

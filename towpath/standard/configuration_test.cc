@@ -1,8 +1,10 @@
 #include <fstream>
+#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <towpath/core/text.h>
 #include <towpath/standard/configuration.h>
 #include <towpath/sys/temporary_directory.h>
 
@@ -73,6 +75,43 @@ TEST_F(ConfigurationTest, what_is_wrong_in_the_file_is_an_error) {
               HasSubstr(path_ + ":2 cannot be read"));
   EXPECT_THAT(configured("NIXL_TELEMETRY_ENABLE = \"perhaps\"\n").status().to_string(),
               HasSubstr("NIXL_TELEMETRY_ENABLE='perhaps' makes no sense"));
+}
+
+TEST_F(ConfigurationTest, every_setting_is_known_once_and_its_source_is_named) {
+  std::ofstream(path_) << "NIXL_LOG_LEVEL = \"info\"\nNIXL_ETCD_NAMESPACE = \"/kv/\"\n";
+  const Environment environment{{"NIXL_LISTEN_HOST", "10.0.0.1"},
+                                {"TOWPATH_LISTEN_HOST", "10.0.0.2"},
+                                {"NIXL_SECURITY", "tls"},
+                                {"TOWPATH_ETCD_NAMESPACE", "/mine/"}};
+  const auto all = given_settings(environment, path_);
+  ASSERT_TRUE(all.ok()) << all.status().to_string();
+  std::map<std::string_view, const GivenSetting*> by_name;
+  for (const GivenSetting& given : *all) {
+    EXPECT_TRUE(by_name.emplace(given.setting.name, &given).second) << given.setting.name;
+    EXPECT_FALSE(given.setting.what.empty() || given.setting.values.empty() ||
+                 given.setting.unset.empty())
+        << given.setting.name;
+  }
+  const auto is = [&](std::string_view name, std::string_view value, std::string_view source) {
+    EXPECT_EQ(by_name.at(name)->value, value) << name;
+    EXPECT_THAT(by_name.at(name)->source, testing::EndsWith(source)) << name;
+  };
+  is("LISTEN_HOST", "10.0.0.2", "TOWPATH_LISTEN_HOST");
+  is("LOG_LEVEL", "info", ":1");
+  is("ETCD_NAMESPACE", "/mine/", "TOWPATH_ETCD_NAMESPACE");
+  is("SECURITY", "", "");
+  is("TELEMETRY_DIR", "", "");
+}
+
+TEST_F(ConfigurationTest, no_setting_of_the_table_is_called_unknown) {
+  for (const Setting& setting : known_settings()) {
+    if (setting.name == "CONFIG_FILE") continue;
+    const std::string name = cat("TOWPATH_", setting.name);
+    const auto reported = configure({{name, "1"}}, path_);
+    for (const std::string& warning :
+         reported.ok() ? reported->warnings : std::vector<std::string>{})
+      EXPECT_THAT(warning, testing::Not(HasSubstr("is not known"))) << name;
+  }
 }
 
 }  // namespace

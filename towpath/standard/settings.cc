@@ -70,24 +70,59 @@ bool read(std::string_view text, std::vector<std::string>& into) {
 
 enum class Reading { good, bad, unknown };
 
+/// A setting, and how it gets into the value. False: the text cannot be read.
+struct Reader {
+  Setting setting;
+  bool (*read)(std::string_view text, Settings& into);
+};
+
+template <auto member>
+bool read_into(std::string_view text, Settings& into) {
+  return read(text, into.*member);
+}
+
+constexpr std::array<Reader, 15> kReaders = {{
+    {{"PLUGIN_DIR", "a directory", "none is searched",
+      "where backends from outside of the library lie"},
+     read_into<&Settings::plugin_directory>},
+    {{"LOG_LEVEL", "trace, debug, info, warn, error, fatal", "warn", "what is logged"},
+     read_into<&Settings::log_level>},
+    {{"TRANSFER_TIMEOUT_MS", "milliseconds", "none; of NIXL's users 5 minutes",
+      "deadline of transfers that are posted without one"},
+     read_into<&Settings::transfer_timeout>},
+    {{"LISTEN_HOST", "an address of this host", "127.0.0.1",
+      "where the listener for metadata is reached"},
+     read_into<&Settings::listen_host>},
+    {{"TOKEN_FILE", "a file of mode 0600", "on one host the user's own",
+      "the token that listeners and their clients share"},
+     read_into<&Settings::token_file>},
+    {{"TLS_CERT_FILE", "a file", "none", "certificate for the same, instead of a token"},
+     read_into<&Settings::tls_cert_file>},
+    {{"TLS_KEY_FILE", "a file", "none", "its key"}, read_into<&Settings::tls_key_file>},
+    {{"TLS_CA_FILE", "a file", "none", "authorities for that of the other side"},
+     read_into<&Settings::tls_ca_file>},
+    {{"ETCD_ENDPOINTS", "http://host:port, several with commas", "no etcd",
+      "where agents exchange metadata"},
+     read_into<&Settings::etcd_endpoints>},
+    {{"ETCD_NAMESPACE", "a text", "/nixl/agents/", "in front of every key there"},
+     [](std::string_view text, Settings& into) {
+       return !text.empty() && read(text, into.etcd_namespace);
+     }},
+    {{"ETCD_USER", "a name", "no login", "of etcd"}, read_into<&Settings::etcd_user>},
+    {{"ETCD_PASSWORD_FILE", "a file", "none", "that user's password"},
+     read_into<&Settings::etcd_password_file>},
+    {{"ETCD_CA_FILE", "a file", "the system's", "authorities for etcd's certificate"},
+     read_into<&Settings::etcd_ca_file>},
+    {{"ETCD_CERT_FILE", "a file", "none is shown", "certificate for etcd"},
+     read_into<&Settings::etcd_cert_file>},
+    {{"ETCD_KEY_FILE", "a file", "none", "its key"}, read_into<&Settings::etcd_key_file>},
+}};
+
 Reading read_variable(std::string_view name, std::string_view value, Settings& into) {
-  const auto reported = [](bool good) { return good ? Reading::good : Reading::bad; };
-  if (name == "PLUGIN_DIR") return reported(read(value, into.plugin_directory));
-  if (name == "LOG_LEVEL") return reported(read(value, into.log_level));
-  if (name == "TRANSFER_TIMEOUT_MS") return reported(read(value, into.transfer_timeout));
-  if (name == "LISTEN_HOST") return reported(read(value, into.listen_host));
-  if (name == "TOKEN_FILE") return reported(read(value, into.token_file));
-  if (name == "TLS_CERT_FILE") return reported(read(value, into.tls_cert_file));
-  if (name == "TLS_KEY_FILE") return reported(read(value, into.tls_key_file));
-  if (name == "TLS_CA_FILE") return reported(read(value, into.tls_ca_file));
-  if (name == "ETCD_USER") return reported(read(value, into.etcd_user));
-  if (name == "ETCD_PASSWORD_FILE") return reported(read(value, into.etcd_password_file));
-  if (name == "ETCD_CA_FILE") return reported(read(value, into.etcd_ca_file));
-  if (name == "ETCD_CERT_FILE") return reported(read(value, into.etcd_cert_file));
-  if (name == "ETCD_KEY_FILE") return reported(read(value, into.etcd_key_file));
-  if (name == "ETCD_ENDPOINTS") return reported(read(value, into.etcd_endpoints));
-  if (name == "ETCD_NAMESPACE") return reported(!value.empty() && read(value, into.etcd_namespace));
-  return Reading::unknown;
+  const auto* const reader =
+      std::ranges::find(kReaders, name, [](const Reader& one) { return one.setting.name; });
+  if (reader == kReaders.end()) return Reading::unknown;
+  return reader->read(value, into) ? Reading::good : Reading::bad;
 }
 
 struct Known {
@@ -96,7 +131,7 @@ struct Known {
 };
 
 // What others read, or what NIXL reads and Towpath has no use for.
-constexpr std::array<Known, 11> kWithoutEffect = {{
+constexpr std::array<Known, 12> kWithoutEffect = {{
     {"PREFIX", ""},             // nixl-sys, when it is built
     {"NO_STUBS_FALLBACK", ""},  // the same
     {"TEST_", ""},              // its tests
@@ -112,6 +147,7 @@ constexpr std::array<Known, 11> kWithoutEffect = {{
     {"CONFIG_FILE", ""},  // config_file.h
     {"TRACE_BACKENDS", "there are no trace plug-ins; see the flight recorder"},
     {"TELEMETRY_", ""},  // telemetry_environment.h
+    {"SHMEM_", ""},      // shmem_environment.h
     {"SECURITY", ""},    // compat/nixl/backends.h
 }};
 
@@ -138,6 +174,12 @@ void read_all(std::string_view prefix, const Environment& environment, Settings&
 }
 
 }  // namespace
+
+std::vector<Setting> Settings::all() {
+  std::vector<Setting> all;
+  for (const Reader& reader : kReaders) all.push_back(reader.setting);
+  return all;
+}
 
 Settings Settings::from(const Environment& environment) {
   Settings settings;

@@ -4,21 +4,10 @@
 // (configuration.h) and passes on what it says. NIXL's users set NIXL_*; each of these also works
 // as TOWPATH_*, which wins.
 //
-//   PLUGIN_DIR             a directory of backends from outside (plugin_abi.h); none is searched
-//   unset LOG_LEVEL              TRACE DEBUG INFO WARN ERROR FATAL TRANSFER_TIMEOUT_MS    deadline
-//   of transfers that are posted without one LISTEN_HOST            where the listener for metadata
-//   is reached: 127.0.0.1 unless set TOKEN_FILE             a file with the token that listeners
-//   and their clients share;
-//                          on one host none is needed (metadata_security.h)
-//   TLS_CERT_FILE, TLS_KEY_FILE, TLS_CA_FILE   certificates for the same, instead of a token
-//   ETCD_ENDPOINTS         http://host:port, several with commas
-//   ETCD_NAMESPACE         in front of every key
-//   ETCD_USER, ETCD_PASSWORD_FILE, ETCD_CA_FILE, ETCD_CERT_FILE, ETCD_KEY_FILE
-//
-// TELEMETRY_* is read elsewhere (telemetry_environment.h), and so is SECURITY (wire_security.h):
-// tls encrypts what is moved between hosts. A name with one of the two prefixes that means
-// nothing, and a value that cannot be read, are remarked on, never silent and never fatal. Thread:
-// immutable.
+// Which there are, and what each may be, is a table in settings.cc, which reads them by it;
+// `towpath doctor --settings` prints it. TELEMETRY_* is read elsewhere (telemetry_environment.h),
+// and so is SECURITY (wire_security.h). A name with one of the two prefixes that means nothing, and
+// a value that cannot be read, are remarked on, never silent and never fatal. Thread: immutable.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +17,7 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/standard/environment.h>
+#include <towpath/standard/setting.h>
 #include <towpath/telemetry/event_sink.h>
 
 namespace towpath::standard {
@@ -56,6 +46,8 @@ struct Settings {
   std::vector<Remark> remarks;  ///< ordered by variable
 
   static Settings from(const Environment& environment);
+  /// Those that from() reads, each once.
+  static std::vector<Setting> all();
 };
 
 }  // namespace towpath::standard

@@ -23,13 +23,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <towpath/core/result.h>
 #include <towpath/shmem/bootstrap.h>
 #include <towpath/shmem/hosts.h>
 #include <towpath/standard/environment.h>
+#include <towpath/standard/setting.h>
 
 namespace towpath::standard {
+
+/// What a user may set of symmetric memory; the rest is `towpath run`'s.
+std::vector<Setting> shmem_settings();
 
 /// Of PEs on one host: who is invited to a job over several has an invitation. Alone when nothing
 /// is said. The descriptors stay open, but pass to no further program.

@@ -58,9 +58,8 @@ class TelemetryReader {
   explicit TelemetryReader(TelemetryFromEnvironment& out) : out_(out) {}
 
   Status take(const std::string& key, const Value& value) {
-    for (const auto& [name, take] : kKeys) {
-      if (key == name) return (this->*take)(value);
-    }
+    for (const auto& [setting, take] : kKeys)
+      if (key == setting.name.substr(kFamily.size())) return (this->*take)(value);
     const bool known = std::ranges::find(kUnused, key) != kUnused.end();
     out_.remarks.push_back({value.name, known ? "has no effect here" : "is not known here"});
     return {};
@@ -120,15 +119,34 @@ class TelemetryReader {
   }
 
   using Take = Status (TelemetryReader::*)(const Value&);
-  static constexpr std::array kKeys{
-      std::pair<std::string_view, Take>{"ENABLE", &TelemetryReader::enable},
-      std::pair<std::string_view, Take>{"DIR", &TelemetryReader::directory},
-      std::pair<std::string_view, Take>{"BUFFER_SIZE", &TelemetryReader::records},
-      std::pair<std::string_view, Take>{"EXPORTER", &TelemetryReader::exporter},
-      std::pair<std::string_view, Take>{"PROMETHEUS_PORT", &TelemetryReader::port},
-      std::pair<std::string_view, Take>{"PROMETHEUS_LOCAL", &TelemetryReader::local},
-      std::pair<std::string_view, Take>{"HISTOGRAM_BUCKETS_US", &TelemetryReader::bounds},
-      std::pair<std::string_view, Take>{"ENABLED_METRICS", &TelemetryReader::enabled_metrics}};
+  struct Key {
+    Setting setting;
+    Take take;
+  };
+
+ public:
+  static constexpr std::array<Key, 8> kKeys{{
+      {{"TELEMETRY_ENABLE", "yes or no", "as the program asks", "has the last word"},
+       &TelemetryReader::enable},
+      {{"TELEMETRY_DIR", "a directory", "no recorder", "a flight recorder in a file there"},
+       &TelemetryReader::directory},
+      {{"TELEMETRY_BUFFER_SIZE", "a number", "4096", "records that it keeps"},
+       &TelemetryReader::records},
+      {{"TELEMETRY_EXPORTER", "BUFFER, NOP, prometheus", "no exporter", "what serves the figures"},
+       &TelemetryReader::exporter},
+      {{"TELEMETRY_PROMETHEUS_PORT", "a port; 0: the kernel chooses", "9090", "of the endpoint"},
+       &TelemetryReader::port},
+      {{"TELEMETRY_PROMETHEUS_LOCAL", "yes or no", "yes",
+        "no: all interfaces of the machine serve, without a password"},
+       &TelemetryReader::local},
+      {{"TELEMETRY_HISTOGRAM_BUCKETS_US", "ascending microseconds, with commas", "1 us to 10 s",
+        "bounds of the histograms of times"},
+       &TelemetryReader::bounds},
+      {{"TELEMETRY_ENABLED_METRICS", "names, * and ?, with commas", "all", "what is served"},
+       &TelemetryReader::enabled_metrics},
+  }};
+
+ private:
   /// NIXL's, for what is done otherwise here: counters are always up to date, and one process
   /// serves its own.
   static constexpr std::array<std::string_view, 4> kUnused{"RUN_INTERVAL", "MULTIPROC_DIR",
@@ -142,6 +160,12 @@ class TelemetryReader {
 };
 
 }  // namespace
+
+std::vector<Setting> telemetry_settings() {
+  std::vector<Setting> all;
+  for (const auto& key : TelemetryReader::kKeys) all.push_back(key.setting);
+  return all;
+}
 
 Result<TelemetryFromEnvironment> telemetry_from(const Environment& environment,
                                                 const TelemetryOptions& defaults) {

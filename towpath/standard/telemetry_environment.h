@@ -1,17 +1,7 @@
-// How the environment switches telemetry, in NIXL's names, and in ours, which win:
-//
-//   NIXL_TELEMETRY_ENABLE                  yes, no (1, 0, true, false, on, off, enable, disable)
-//                                          say the last word, whatever the code asks for
-//   NIXL_TELEMETRY_DIR                     a flight recorder in a file of this directory
-//   NIXL_TELEMETRY_BUFFER_SIZE             its records (4096)
-//   NIXL_TELEMETRY_EXPORTER                BUFFER, NOP, prometheus
-//   NIXL_TELEMETRY_PROMETHEUS_PORT         9090; 0: the kernel chooses
-//   NIXL_TELEMETRY_PROMETHEUS_LOCAL        no: all interfaces of the machine, without a password
-//   NIXL_TELEMETRY_HISTOGRAM_BUCKETS_US    ascending bounds, with commas
-//   NIXL_TELEMETRY_ENABLED_METRICS         what the endpoint serves: names, * and ?, with commas
-//
-// TOWPATH_TELEMETRY_... means the same. Names of NIXL that have no use here are remarked on, as
-// are unknown ones of both families: a typing error must not be silent. Thread: any.
+// How the environment switches telemetry, in NIXL's names (NIXL_TELEMETRY_...), and in ours
+// (TOWPATH_TELEMETRY_...), which win. The table is in telemetry_environment.cc; `towpath doctor
+// --settings` prints it. Names of NIXL that have no use here are remarked on, as are unknown ones
+// of both families: a typing error must not be silent. Thread: any.
 #pragma once
 
 #include <optional>
@@ -19,6 +9,7 @@
 #include <vector>
 
 #include <towpath/standard/environment.h>
+#include <towpath/standard/setting.h>
 #include <towpath/standard/telemetry.h>
 
 namespace towpath::standard {
@@ -39,5 +30,8 @@ struct TelemetryFromEnvironment {
 /// sense; the name and the value are reported).
 Result<TelemetryFromEnvironment> telemetry_from(const Environment& environment,
                                                 const TelemetryOptions& defaults = {});
+
+/// Those that it reads, each once.
+std::vector<Setting> telemetry_settings();
 
 }  // namespace towpath::standard

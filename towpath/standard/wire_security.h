@@ -8,8 +8,13 @@
 
 #include <towpath/backend/registry.h>
 #include <towpath/standard/environment.h>
+#include <towpath/standard/setting.h>
 
 namespace towpath::standard {
+
+inline constexpr Setting kSecuritySetting{
+    "SECURITY", "tls, authenticated", "authenticated",
+    "tls: what goes between hosts is encrypted; UCX is refused then", true};
 
 /// `type` (tcp), which asks for what the environment asks for. The environment is read when the
 /// backend is opened.

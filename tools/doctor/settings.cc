@@ -1,0 +1,65 @@
+#include "tools/doctor/settings.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/configuration.h>
+
+#include "tools/output.h"
+#include "tools/table.h"
+
+namespace towpath::tools {
+namespace {
+
+using standard::GivenSetting;
+
+std::string full_name(const GivenSetting& given) { return cat("TOWPATH_", given.setting.name); }
+
+Status show_text(const std::vector<GivenSetting>& all, const std::vector<std::string>& warnings) {
+  TOWPATH_TRY(Output out, Output::open("-"));
+  const Colours colours = out.is_terminal() ? Colours::yes : Colours::no;
+  Table table({{"setting"}, {"value"}, {"from"}});
+  for (const GivenSetting& given : all) {
+    const bool is_given = !given.source.empty();
+    table.add({full_name(given),
+               {is_given ? printable(given.value) : std::string(given.setting.unset),
+                is_given ? Tone::good : Tone::faint},
+               is_given ? printable(given.source) : "default"});
+    table.note(cat(given.setting.what, "; ", given.setting.values));
+  }
+  TOWPATH_TRY(out.write(table.text(colours)));
+  TOWPATH_TRY(
+      out.write("\nEach but SECURITY and SHMEM_* may begin with NIXL_, too; TOWPATH_ wins.\n"));
+  for (const std::string& warning : warnings)
+    TOWPATH_TRY(out.write(cat(painted("warning", Tone::warning, colours), ": ", warning, "\n")));
+  return out.close();
+}
+
+nlohmann::ordered_json to_json(const std::vector<GivenSetting>& all,
+                               const std::vector<std::string>& warnings) {
+  nlohmann::ordered_json settings = nlohmann::ordered_json::array();
+  for (const GivenSetting& given : all)
+    settings.push_back(
+        {{"name", full_name(given)},
+         {"value", given.source.empty() ? nullptr : nlohmann::ordered_json(given.value)},
+         {"source", given.source.empty() ? nullptr : nlohmann::ordered_json(given.source)},
+         {"unset", given.setting.unset},
+         {"values", given.setting.values},
+         {"what", given.setting.what}});
+  return {{"settings", std::move(settings)}, {"warnings", warnings}};
+}
+
+}  // namespace
+
+Status show_settings(const std::string& json) {
+  const standard::Environment environment = standard::read_environment();
+  TOWPATH_TRY(const auto all, standard::given_settings(environment));
+  TOWPATH_TRY(const standard::Configuration configuration, standard::configure(environment));
+  if (!json.empty()) TOWPATH_TRY(write_json(json, to_json(all, configuration.warnings)));
+  return json == "-" ? Status() : show_text(all, configuration.warnings);
+}
+
+}  // namespace towpath::tools
