@@ -1,6 +1,9 @@
 """SGLang's back-end, called as its cache controller calls it. With SGLang's own classes: ./dev engines -k sglang."""
+import os
+import queue
 import random
 import threading
+import time
 
 import fake_sglang
 import numpy
@@ -10,7 +13,7 @@ fake_sglang.install()
 
 from sglang.srt.mem_cache.hicache_storage import PoolHitPolicy, PoolName, PoolTransfer
 
-from towpath.sglang import TowpathHiCache
+from towpath.sglang import TowpathHiCache, _Waiting
 
 PAGE = 16
 
@@ -160,6 +163,38 @@ def test_threads_wait_for_their_own_batches_and_clear_is_a_miss(tmp_path):
     assert (there.mem_pool_host.memory == before).all()
     assert there.clear() and there.batch_exists(["1"]) == 0
     there.close()
+
+
+def test_a_batch_that_has_ended_does_not_wait_for_another_thread_s():
+
+    class Blocks:
+        """Batches end when a test says so."""
+
+        def __init__(self):
+            self.readable, self.writable = os.pipe()
+            self.ended = []
+
+        def fileno(self):
+            return self.readable
+
+        def take_ended(self):
+            os.read(self.readable, 1)
+            return [(self.ended.pop(0), [None])]
+
+        def end(self, number):
+            self.ended.append(number)
+            os.write(self.writable, b"x")
+
+    blocks, taken = Blocks(), queue.Queue()
+    waiting = _Waiting(blocks)
+    threads = [threading.Thread(target=lambda n=n: taken.put((n, waiting.take(n))), daemon=True) for n in (1, 2)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.05)  # the first looks for both
+    blocks.end(2)
+    assert taken.get(timeout=0.9) == (2, [None]), "it waited for the first one's poll"
+    blocks.end(1)
+    assert taken.get(timeout=5) == (1, [None])
 
 
 @pytest.mark.parametrize("extra, said", [

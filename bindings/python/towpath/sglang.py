@@ -45,23 +45,37 @@ def _settings(extra):
 
 
 class _Waiting:
-    """Blocks whose batches several threads wait for: one of them looks for all."""
+    """Blocks whose batches several threads wait for: one of them looks for all, and keeps nobody whose batch has ended."""
 
     def __init__(self, blocks):
         self.blocks = blocks
-        self._looking, self._ended = threading.Lock(), {}
+        self._changed, self._is_looked_after, self._ended = threading.Condition(), False, {}
         self._poller = select.poll()
         self._poller.register(blocks.fileno(), select.POLLIN)
 
     def take(self, number):
         """For each block None, or why not. NotReady: they were closed meanwhile."""
-        while True:
-            with self._looking:
-                if number in self._ended:
-                    return self._ended.pop(number)
-                self._ended.update(self.blocks.take_ended())
-                if number not in self._ended:
-                    self._poller.poll(1000)
+        with self._changed:
+            while number not in self._ended:
+                if self._is_looked_after:
+                    self._changed.wait()
+                else:
+                    self._look()
+            return self._ended.pop(number)
+
+    def _look(self):
+        """With the lock, which is let go of meanwhile."""
+        self._is_looked_after = True
+        self._changed.release()
+        ended = []
+        try:
+            self._poller.poll(1000)
+            ended = self.blocks.take_ended()
+        finally:
+            self._changed.acquire()
+            self._ended.update(ended)
+            self._is_looked_after = False
+            self._changed.notify_all()
 
 
 def _flat(page):
