@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 #include <towpath/core/text.h>
@@ -18,6 +20,7 @@ namespace towpath::standard {
 namespace {
 
 constexpr Duration kNap = std::chrono::milliseconds(5);  // of the serving thread, at most
+constexpr Duration kLongestDrive = std::chrono::milliseconds(250);  // what nobody wakes for
 
 /// Another for each model, share and shape.
 std::string name_of_cache(const ConnectorNodeOptions& options) {
@@ -69,7 +72,11 @@ layout::LayoutConfig kept_config(const ConnectorNodeOptions& options) {
 }
 
 ConnectorNode::ConnectorNode() = default;
-ConnectorNode::~ConnectorNode() = default;
+ConnectorNode::~ConnectorNode() {
+  if (!driver_) return;
+  driver_->request_stop();
+  wake();
+}
 
 bool ConnectorNode::is_inherited() const noexcept { return node_->agent().is_inherited(); }
 
@@ -94,6 +101,7 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
                                                        cache, std::move(own)));
   if (has_peers(options)) TOWPATH_TRY(node->meet(options));
   if (has_peers(options) && options.background) TOWPATH_TRY(node->start_serving());
+  if (options.driven) TOWPATH_TRY(node->start_driving());
   return node;
 }
 
@@ -185,6 +193,70 @@ Status ConnectorNode::meet(const ConnectorNodeOptions& options) {
   const run::MutexLock lock(mutex_);
   keeper_->peers()->join(std::move(place), {.others = options.peers.others});
   return {};
+}
+
+// Driving ----------------------------------------------------------------------------------------
+
+Status ConnectorNode::start_driving() {
+  TOWPATH_TRY(driver_, run::Worker::start("kv-worker", [this](const run::StopToken& stop) {
+                while (!stop.stop_requested()) {
+                  (void)drive(kLongestDrive);
+                  has_news_.store(true, std::memory_order_release);
+                }
+              }));
+  return {};
+}
+
+/// Until something has come of it, or for so long. It sleeps while nothing is under way, until
+/// wake(); calls of others go first.
+bool ConnectorNode::drive(Duration most) {
+  constexpr Duration kShort = std::chrono::microseconds(200);  // what comes has no descriptor
+  const run::Deadline deadline = run::Deadline::after(node_->clock(), most);
+  for (bool has_moved = false, was_woken = false;;) {
+    bool more = false, is_idle = false, has_news = false;
+    {
+      const run::MutexLock lock(mutex_);
+      more = worker_->progress();
+      is_idle = worker_->is_idle();
+      has_news = worker_->has_news() && !this->has_news();
+    }
+    has_moved = has_moved || more;
+    if (has_news || (has_moved && !more)) return true;
+    if (was_woken && is_idle) return false;  // it was not for orders
+    const Duration left = deadline.remaining(node_->clock());
+    if (left == Duration::zero()) return has_moved;
+    was_woken = !more && nap(is_idle ? left : std::min(left, kShort));
+    while (callers_.load(std::memory_order_relaxed) > 0) std::this_thread::yield();
+  }
+}
+
+std::optional<ConnectorNode::News> ConnectorNode::take_news(bool waits) {
+  if (waits) {
+    ++callers_;
+    mutex_.lock();
+    --callers_;
+  } else if (!mutex_.try_lock()) {
+    return std::nullopt;
+  }
+  const run::HeldLock lock(mutex_);
+  has_news_.store(false, std::memory_order_relaxed);  // what comes from now on shows it again
+  return News{.finished = worker_->finished_so_far(),
+              .failed_blocks = worker_->take_failed_blocks(),
+              .failed_requests = worker_->take_failed_requests(),
+              .report = worker_->report_so_far()};
+}
+
+/// True: somebody woke it.
+bool ConnectorNode::nap(Duration most) {
+  const run::MutexLock lock(wake_mutex_);
+  if (!is_woken_) (void)woken_.wait_for(wake_mutex_, most);
+  return std::exchange(is_woken_, false);
+}
+
+void ConnectorNode::wake() {
+  const run::MutexLock lock(wake_mutex_);
+  is_woken_ = true;
+  woken_.wake_one();
 }
 
 // Serving ----------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 // any; one at a time is at work.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -76,6 +77,10 @@ struct ConnectorNodeOptions {
   /// of that, and an engine that is busy elsewhere for longer than its peers' patience calls it in
   /// between.
   bool background = true;
+  /// A thread of the node's makes the worker's progress, so that the engine's calls only order and
+  /// take (take_news()). It asks nothing of anybody: an engine in Python would keep a thread of
+  /// Python's from its interpreter for seconds.
+  bool driven = false;
   std::vector<Remark> remarks{};  ///< on where these options come from: warned of at the start
 };
 
@@ -92,9 +97,25 @@ class ConnectorNode {
   /// What `work(worker)` returns. Nobody else works meanwhile, the serving thread neither.
   template <class Work>
   auto call(Work&& work) TOWPATH_EXCLUDES(mutex_) {
+    ++callers_;
     const run::MutexLock lock(mutex_);
+    --callers_;
+    const Woken woken(*this);
     return std::forward<Work>(work)(*worker_);
   }
+
+  /// All that the worker gives an engine, at once.
+  struct News {
+    kv::ConnectorWorker::Finished finished;
+    std::vector<std::uint64_t> failed_blocks;
+    std::vector<kv::RequestId> failed_requests;
+    kv::WorkerReport report;
+  };
+  /// Where the node is driven: there may be some. Cost: one load.
+  bool has_news() const noexcept { return has_news_.load(std::memory_order_acquire); }
+  /// Nothing: the worker is busy, and a caller that does not wait asks again.
+  std::optional<News> take_news(bool waits) TOWPATH_EXCLUDES(mutex_);
+
   /// Whether this process is a forked child of the one that opened it: then it is not to be
   /// called, and not to be destroyed.
   bool is_inherited() const noexcept;
@@ -115,7 +136,25 @@ class ConnectorNode {
   Status meet(const ConnectorNodeOptions& options);
   Status start_serving();
   bool serve() TOWPATH_EXCLUDES(mutex_);
+  Status start_driving();
+  bool drive(Duration most) TOWPATH_EXCLUDES(mutex_, wake_mutex_);
+  bool nap(Duration most) TOWPATH_EXCLUDES(wake_mutex_);
+  void wake() TOWPATH_EXCLUDES(wake_mutex_);
+  /// Whatever was asked of the worker, there may be something to drive.
+  class Woken {
+   public:
+    explicit Woken(ConnectorNode& node) : node_(node) {}
+    Woken(const Woken&) = delete;
+    Woken& operator=(const Woken&) = delete;
+    ~Woken() {
+      if (node_.driver_) node_.wake();
+    }
 
+   private:
+    ConnectorNode& node_;
+  };
+
+  std::atomic<int> callers_{0};  // that want the mutex
   mutable run::Mutex mutex_;
   sys::SystemFileSystem files_;
   std::string folder_;
@@ -123,6 +162,11 @@ class ConnectorNode {
   std::unique_ptr<blockcopy::TransferManager> manager_;
   kv::TieredKeeper* keeper_ TOWPATH_PT_GUARDED_BY(mutex_) = nullptr;  // the worker's
   std::unique_ptr<kv::ConnectorWorker> worker_ TOWPATH_PT_GUARDED_BY(mutex_);
+  run::Mutex wake_mutex_;
+  run::CondVar woken_;
+  bool is_woken_ TOWPATH_GUARDED_BY(wake_mutex_) = false;
+  std::atomic<bool> has_news_{false};
+  std::optional<run::Worker> driver_;
   std::optional<run::Worker> server_;  // dies first: it drives the keeper
 };
 

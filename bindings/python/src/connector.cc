@@ -7,7 +7,6 @@
 #include <pybind11/stl.h>
 
 #include <towpath/compat/kvbm/connector.h>
-#include <towpath/kv/blobs/blob_store.h>
 #include <towpath/kv/connector/scheduler.h>
 #include <towpath/standard/connector_words.h>
 #include <towpath/sys/clock.h>
@@ -51,7 +50,28 @@ class Guarded {
 };
 
 using Scheduler = Guarded<kv::ConnectorScheduler>;
-using Worker = Guarded<std::unique_ptr<ConnectorNode>>;
+
+/// A node, which is for any thread.
+class Worker {
+ public:
+  explicit Worker(std::shared_ptr<ConnectorNode> node) : node_(std::move(node)) {}
+
+  /// Runs `work(node)` without the interpreter's lock. Raises NotReady after close().
+  template <typename Work>
+  auto call(Work&& work) const {
+    const std::shared_ptr<ConnectorNode> node = node_.get();
+    if (node == nullptr || node_.is_inherited())
+      raise(
+          error(Code::not_ready, "it is closed, or of the process before a fork", "open another"));
+    return unlocked([&] { return work(*node); });
+  }
+  /// Asked in each step, so the interpreter is not let go of.
+  bool has_news() const { return node_ && node_.get()->has_news(); }
+  void close() { node_.reset(); }
+
+ private:
+  Handle<ConnectorNode> node_;
+};
 
 // ---- the scheduler's half
 
@@ -233,6 +253,7 @@ void to_keeping(const py::dict& reported, standard::ConnectorNodeOptions& option
   options.directory = text("directory");
   options.disk_bytes = number(reported, "disk_bytes");
   options.direct = py::cast<bool>(reported["direct"]);
+  options.driven = py::cast<bool>(reported["driven"]);
   if (const std::string objects = text("objects"); !objects.empty())
     options.objects = unwrap(standard::ObjectPlace::parse(objects));
   if (!reported["kvbm"].is_none())
@@ -285,7 +306,7 @@ std::unique_ptr<Worker> make_worker(const py::list& caches, const std::string& k
 /// Also without whoever else is at work in the node.
 template <typename Work>
 auto drive(const Worker& self, Work&& work) {
-  return self.call([&](const auto& node) { return node->call(work); });
+  return self.call([&](ConnectorNode& node) { return node.call(work); });
 }
 
 /// Work on the worker that ends in a Status.
@@ -316,10 +337,21 @@ py::object take_report(const Worker& self, bool progress) {
   return to_python(unwrap(kv::encode(report)));
 }
 
+/// All that may be taken, in one go: sent, received, failed blocks, failed requests, and the
+/// report.
+py::object take_news(const Worker& self, bool waits) {
+  const auto news = self.call([&](ConnectorNode& node) { return node.take_news(waits); });
+  if (!news) return py::none();
+  py::object said = py::none();
+  if (!news->report.says_nothing()) said = to_python(unwrap(kv::encode(news->report)));
+  return py::make_tuple(names_of(news->finished.sent), names_of(news->finished.received),
+                        news->failed_blocks, names_of(news->failed_requests), said);
+}
+
 py::dict worker_figures(const Worker& self) {
-  const auto [moved, kept, granting] = self.call([](const auto& node) {
-    const auto done = node->call([](auto& worker) { return worker.figures(); });
-    return std::make_tuple(done, node->kept(), node->granting());
+  const auto [moved, kept, granting] = self.call([](ConnectorNode& node) {
+    const auto done = node.call([](auto& worker) { return worker.figures(); });
+    return std::make_tuple(done, node.kept(), node.granting());
   });
   const auto came_from = [&from = kept.from_below](const char* tier) {
     const auto found = from.find(tier);
@@ -383,83 +415,19 @@ void bind_worker(py::module_& module) {
            })
       .def("take_failed_requests",
            [](const Worker& self) {
-             py::list names;
-             for (const auto& name :
-                  drive(self, [](auto& worker) { return worker.take_failed_requests(); }))
-               names.append(name_to_python(name));
-             return names;
+             return names_of(
+                 drive(self, [](auto& worker) { return worker.take_failed_requests(); }));
            })
+      .def("take_news", &take_news, py::arg("waits") = false)
+      .def_property_readonly("has_news", &Worker::has_news)
       .def("take_report", &take_report, py::arg("progress") = true)
       .def("sync",
            [](const Worker& self) { report(self, [](auto& worker) { return worker.sync(); }); })
       .def("close", &Worker::close)
       .def("figures", &worker_figures)
       .def_property_readonly("folder", [](const Worker& self) {
-        return name_to_python(self.call([](const auto& node) { return node->folder(); }));
+        return name_to_python(self.call([](const ConnectorNode& node) { return node.folder(); }));
       });
-}
-
-// ---- blobs
-
-struct Blobs {
-  std::unique_ptr<sys::SystemFileSystem> files = std::make_unique<sys::SystemFileSystem>();
-  std::optional<kv::BlobStore> store;
-};
-
-void save_blob(Blobs& self, const Name& name, const py::buffer& data, const Name& context) {
-  Py_buffer view;
-  if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) != 0) throw py::error_already_set();
-  const ConstByteSpan bytes(static_cast<const std::byte*>(view.buf),
-                            static_cast<std::size_t>(view.len));
-  const Status saved = unlocked([&] {
-    return self.store->save({name.value, context.value}, bytes);
-  });
-  PyBuffer_Release(&view);
-  check(saved);
-}
-
-py::bytes restore_blob(const Blobs& self, const Name& name, const Name& context) {
-  const kv::BlobInfo info = unwrap(unlocked([&] { return self.store->find(name.value); }));
-  auto bytes = py::reinterpret_steal<py::bytes>(
-      PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(info.length)));
-  if (!bytes) throw py::error_already_set();
-  const ByteSpan into(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr())),
-                      static_cast<std::size_t>(info.length));
-  check(unlocked([&] { return self.store->restore({name.value, context.value}, into); }));
-  return bytes;
-}
-
-py::list list_blobs(const Blobs& self) {
-  py::list out;
-  for (const auto& entry : unwrap(unlocked([&] { return self.store->list(); })))
-    out.append(py::dict(py::arg("file") = name_to_python(entry.file),
-                        py::arg("name") = name_to_python(entry.info.blob.name),
-                        py::arg("context") = name_to_python(entry.info.blob.context),
-                        py::arg("length") = entry.info.length,
-                        py::arg("error") = exception_of(entry.status)));
-  return out;
-}
-
-void bind_blobs(py::module_& module) {
-  py::class_<Blobs>(module, "Blobs")
-      .def(py::init([](const py::object& directory) {
-             auto blobs = std::make_unique<Blobs>();
-             const py::object plain = py::module_::import("os").attr("fspath")(directory);
-             blobs->store = unwrap(kv::BlobStore::open(*blobs->files, py::cast<Name>(plain).value));
-             return blobs;
-           }),
-           py::arg("directory"))
-      .def("save", &save_blob, py::arg("name"), py::arg("data"), py::arg("context") = Name{})
-      .def("restore", &restore_blob, py::arg("name"), py::arg("context") = Name{})
-      .def("verify",
-           [](const Blobs& self, const Name& name) {
-             check(unlocked([&] { return self.store->verify(name.value); }));
-           })
-      .def("remove",
-           [](Blobs& self, const Name& name) {
-             check(unlocked([&] { return self.store->remove(name.value); }));
-           })
-      .def("list", &list_blobs);
 }
 
 }  // namespace
@@ -468,7 +436,6 @@ void bind_connector(py::module_& module) {
   bind_event(module);
   bind_scheduler(module);
   bind_worker(module);
-  bind_blobs(module);
 }
 
 }  // namespace towpath::python

@@ -1,4 +1,4 @@
-// The connector of an engine and named blobs, for Python; towpath/connector.py makes them handy.
+// The connector of an engine, for Python; towpath/connector.py makes them handy.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include "bindings/python/src/agent.h"
+#include "bindings/python/src/blobs.h"
 #include "bindings/python/src/connector.h"
 #include "bindings/python/src/descriptors.h"
 #include "bindings/python/src/keyed.h"
@@ -25,4 +26,5 @@ PYBIND11_MODULE(_towpath, module) {
   bind_nixl_transfers(module);
   bind_connector(module);
   bind_keyed(module);
+  bind_blobs(module);
 }

@@ -308,8 +308,7 @@ def step(scheduler, worker, request, blocks, found):
     worker.wait_for_save()
     sent, received = worker.get_finished(set())
     assert worker.get_block_ids_with_load_errors() == set()
-    with worker._worker._driver.lock:
-        worker._worker._driver.collect()
+    worker._worker._collect(waits=True)
     reports = pickle.loads(pickle.dumps(worker.build_connector_worker_meta()))
     scheduler.update_connector_output(types.SimpleNamespace(
         kv_connector_worker_meta=reports, finished_sending=sent, finished_recving=received))
@@ -443,11 +442,21 @@ def test_what_is_kept_after_a_reset_is_for_this_life_alone(tmp_path):
 
 def test_what_ended_as_the_caches_fell_asleep_is_said_later():
     _, worker = connectors(views("LBHNC"))
-    with worker._worker._driver.lock:
-        worker._worker._driver.sent.add("a")
+    worker._worker._sent.add("a")
     worker.unregister_kv_caches()
     assert worker.get_finished(set()) == ({"a"}, set())
     assert worker.get_finished(set()) == (set(), set())
+
+
+def test_what_comes_after_it_was_asked_is_not_in_the_answer():
+    """The engine keeps an answer for a while: what is collected then would be in it, and in the next."""
+    _, worker = connectors(views("LBHNC"))
+    sent, received = worker.get_finished(set())
+    worker._worker._sent.add("late")
+    worker._worker._received.add("late")
+    assert (sent, received) == (set(), set())
+    assert worker.get_finished(set()) == ({"late"}, {"late"})
+    worker.shutdown()
 
 
 def test_blocks_come_back_after_the_caches_slept(tmp_path):

@@ -364,6 +364,13 @@ class ConnectorWorker:
     def take_failed_blocks(self) -> List[int]: ...
     def take_failed_requests(self) -> List[str]:
         """Those received that lack a block."""
+    @property
+    def has_news(self) -> bool:
+        """Of a worker that is `driven`: take_news() may give something. Keeps the interpreter."""
+    def take_news(self, waits: bool = False) -> Optional[
+            Tuple[List[str], List[str], List[int], List[str], Optional[bytes]]]:
+        """All at once, without progress: sent, received, failed blocks, failed requests, the report or None. None:
+        the worker is busy; ask again, or say that you wait."""
     def take_report(self, progress: bool = True) -> Optional[bytes]:
         """Without `progress`: at once, and None where there is nothing to say."""
     def sync(self) -> None: ...

@@ -115,13 +115,14 @@ class Worker:
     `policy` chooses who goes when memory is full ("lru", "s3-fifo", "adaptive", ...), `digest` what proves
     blocks ("xxh3_64", "crc32c"); with `min_accesses=2` a block is demoted at its second access. `kvbm=True`:
     how large tiers are, and where, is as KVBM's variables and files say; a dict or its JSON, vLLM's
-    `kv_connector_extra_config`, goes over those.
+    `kv_connector_extra_config`, goes over those. `driven`: a thread of the library's makes progress, and the engine's
+    only orders, and takes what came (`has_news`, `take_news()`).
     """
 
     def __init__(self, caches, *, name_space, axes="outer block token head dim", rank=0,
                  first_layer=0, first_head=0, host_blocks=1024, directory="",
                  disk_bytes=16 << 30, direct=False, objects="", policy="", digest="", min_accesses=0, kvbm=None,
-                 peers=None):
+                 peers=None, driven=False):
         if axes not in _SHAPES:
             raise ValueError(f"axes are one of: {', '.join(map(repr, _SHAPES))}")
         self._layers = {name: i for i, name in enumerate(caches)} if hasattr(caches, "keys") else {}
@@ -137,7 +138,7 @@ class Worker:
         first, heads_first = _SHAPES[axes]
         place = {"rank": rank, "first_layer": first_layer, "first_head": first_head}
         keeping = {"host_blocks": host_blocks, "directory": directory, "disk_bytes": disk_bytes, "direct": direct,
-                   "objects": objects, "policy": policy, "digest": digest, "min_accesses": min_accesses,
+                   "objects": objects, "policy": policy, "digest": digest, "min_accesses": min_accesses, "driven": driven,
                    "kvbm": _kvbm_text(kvbm)}
         strides = _strides(layers[0])
         if any(_strides(layer) != strides for layer in layers):

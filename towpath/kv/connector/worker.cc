@@ -179,6 +179,17 @@ bool ConnectorWorker::progress() {
   return more || moved;
 }
 
+bool ConnectorWorker::is_idle() const {
+  const auto moves = [](const Load& load) { return load.is_coming() || !load.copies.empty(); };
+  return background_loads_.empty() && background_saves_.empty() &&
+         std::ranges::none_of(step_loads_, moves);
+}
+
+bool ConnectorWorker::has_news() const {
+  return !finished_.sent.empty() || !finished_.received.empty() || !failed_.empty() ||
+         !failed_requests_.empty() || !report_.says_nothing();
+}
+
 /// What does not depend on where in a step the engine is.
 bool ConnectorWorker::drive() {
   bool more = options_.manager->progress();

@@ -72,6 +72,11 @@ class ConnectorWorker {
   /// hand. True: there is more to do at once.
   bool progress();
 
+  /// Nothing is under way that progress() would move.
+  bool is_idle() const;
+  /// What is below gives something.
+  bool has_news() const;
+
   struct Finished {
     std::vector<RequestId> sent;      ///< ended requests whose blocks are read no more
     std::vector<RequestId> received;  ///< background loads that ended, failed blocks or not
