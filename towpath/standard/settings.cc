@@ -76,9 +76,9 @@ struct Reader {
   bool (*read)(std::string_view text, Settings& into);
 };
 
-template <auto member>
+template <auto Member>
 bool read_into(std::string_view text, Settings& into) {
-  return read(text, into.*member);
+  return read(text, into.*Member);
 }
 
 constexpr std::array<Reader, 15> kReaders = {{

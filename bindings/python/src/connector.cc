@@ -80,12 +80,12 @@ using Tables = std::vector<Numbers>;
 
 std::vector<kv::BlockGroup> to_groups(const Groups& groups) {
   using Kind = kv::BlockGroup::Kind;
-  static const std::map<std::string, Kind> kinds{
+  static const std::map<std::string, Kind> kKinds{
       {"whole", Kind::whole}, {"window", Kind::window}, {"state", Kind::state}};
   std::vector<kv::BlockGroup> all;
   for (const auto& [name, window_tokens] : groups) {
-    const auto kind = kinds.find(name);
-    if (kind == kinds.end())
+    const auto kind = kKinds.find(name);
+    if (kind == kKinds.end())
       raise(error(Code::invalid_argument, cat("a group of the kind '", name, "'"),
                   "a group is whole, window or state"));
     all.push_back({kind->second, window_tokens});
