@@ -136,18 +136,20 @@ def cache_config(spec=None, num_blocks=8):
     return types.SimpleNamespace(num_blocks=num_blocks, kv_cache_groups=[group])
 
 
-def overlaid(specs, num_blocks=8, layers=2):
+def overlaid(specs, num_blocks=8, layers=2, beside=False):
     """Caches of groups of unlike layers, two each, over one allocation, and the configuration that says so. Of a
-    state, two arrays in each page."""
+    state, two arrays in each page. `beside`: each group has places of its own instead."""
     import numpy
     space, page = types.SimpleNamespace, specs[0].page_size_bytes
-    memory, caches, groups, tensors = numpy.zeros(layers * num_blocks * page, numpy.uint8), {}, [], []
+    length = layers * num_blocks * page
+    memory, caches, groups, tensors = numpy.zeros(length * (len(specs) if beside else 1), numpy.uint8), {}, [], []
     for number, spec in enumerate(specs):
+        offset = number * length if beside else 0
         names = [f"group {number} layer {layer}" for layer in range(layers)]
         groups.append(space(kv_cache_spec=spec, layer_names=names))
-        tensors.append(space(layers=names, layer_stride=num_blocks * page, block_stride=page, offset=0))
+        tensors.append(space(layers=names, layer_stride=num_blocks * page, block_stride=page, offset=offset))
         for layer, name in enumerate(names):
-            pages = memory.reshape(layers, num_blocks, page)[layer]
+            pages = memory[offset:offset + length].reshape(layers, num_blocks, page)[layer]
             caches[name] = (pages[:, :1024], pages[:, 1024:4096]) if isinstance(spec, MambaSpec) else pages
     return caches, space(num_blocks=num_blocks, kv_cache_groups=groups, kv_cache_tensors=tensors)
 

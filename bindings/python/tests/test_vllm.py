@@ -191,6 +191,13 @@ def test_pages_that_are_not_where_they_should_be_are_refused():
         geometry.prove(caches, config)
 
 
+def test_groups_that_do_not_share_their_places_are_refused():
+    """The same number may then be two groups' block at once."""
+    caches, config = fake_vllm.overlaid([fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec()], beside=True)
+    with pytest.raises(geometry.GeometryError, match="2 groups lie beside each other.*--disable-hybrid-kv-cache-manager"):
+        geometry.prove(caches, config)
+
+
 def test_unlike_layers_load_in_the_background_alone():
     _, config = fake_vllm.overlaid([fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec()])
     with pytest.raises(ValueError, match="loads_in_background is false, and this model has 2 groups"):
@@ -452,10 +459,13 @@ def test_what_comes_after_it_was_asked_is_not_in_the_answer():
     """The engine keeps an answer for a while: what is collected then would be in it, and in the next."""
     _, worker = connectors(views("LBHNC"))
     sent, received = worker.get_finished(set())
+    failed = worker.get_block_ids_with_load_errors()
     worker._worker._sent.add("late")
     worker._worker._received.add("late")
-    assert (sent, received) == (set(), set())
+    worker._worker._failed.add(7)
+    assert (sent, received, failed) == (set(), set(), set())
     assert worker.get_finished(set()) == ({"late"}, {"late"})
+    assert worker.get_block_ids_with_load_errors() == {7}
     worker.shutdown()
 
 

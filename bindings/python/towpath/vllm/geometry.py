@@ -148,6 +148,15 @@ def _pages(whole, place, stride, blocks, page):
     return numpy.lib.stride_tricks.as_strided(whole[place:], (blocks, 1, 1, page), (stride, page, page, 1))
 
 
+def _check_overlaid(kv_cache_config, places):
+    """A block's number is one group's at a time only where the groups share their places: of others a load into one
+    group's block would go over another's."""
+    of_groups = [{places.get(layer) for layer in group.layer_names} for group in kv_cache_config.kv_cache_groups]
+    if max(of_groups, key=len) != set().union(*of_groups):
+        raise GeometryError(f"towpath: the caches of {len(of_groups)} groups lie beside each other (at {of_groups}), and each "
+                            f"other's places are wanted; {_APART}")
+
+
 def prove_pages(kv_caches, kv_cache_config) -> Geometry:
     """Of a model with unlike layers: a block is a page of bytes for each place that layers have in it. Raises
     GeometryError for what is not where `kv_cache_config` says it is."""
@@ -167,6 +176,7 @@ def prove_pages(kv_caches, kv_cache_config) -> Geometry:
         if there != place or _strides_of(first)[0] * _element_bytes(first) != stride or first.shape[0] != blocks:
             raise GeometryError(f"towpath: the cache of {layer} should be {blocks} pages at distances of {stride} bytes from byte "
                                 f"{place} on by kv_cache_config, and is {_describe(first)} from byte {there} on")
+    _check_overlaid(kv_cache_config, places)
     own = sorted({places[layer] for layer in kv_caches})
     caches = {f"page {place}": _pages(whole, place, stride, blocks, page) for place in own}
     _check_disjoint(list(caches.items()))

@@ -130,9 +130,7 @@ class WorkerSide:
     def take_failed_blocks(self):
         if self._orders is not None and self._orders.loads:
             self._collect(waits=True)  # the step's end comes later, with drafts
-        failed = self._failed
-        if failed:
-            self._failed = set()
+        failed, self._failed = self._failed, set()
         return failed
 
     def take_reports(self, make=Reports):
