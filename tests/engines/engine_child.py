@@ -111,7 +111,7 @@ class Engine:
         """Until so many tokens of each prompt could be loaded."""
         until = time.monotonic() + HEARD_S
         while (found := [self.finds(one) for one in prompts]) != counts:
-            time.sleep(0.01)
+            self.worker_side()._worker._worker.wait_for_news(1)
             assert time.monotonic() < until, f"{found} tokens could be loaded after {HEARD_S} s, and {counts} are there"
 
     def finds(self, tokens):

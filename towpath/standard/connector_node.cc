@@ -200,50 +200,57 @@ Status ConnectorNode::meet(const ConnectorNodeOptions& options) {
 Status ConnectorNode::start_driving() {
   TOWPATH_TRY(driver_, run::Worker::start("kv-worker", [this](const run::StopToken& stop) {
                 while (!stop.stop_requested()) {
-                  (void)drive(kLongestDrive);
+                  if (!drive(kLongestDrive)) continue;
+                  const run::MutexLock lock(wake_mutex_);
                   has_news_.store(true, std::memory_order_release);
+                  news_came_.wake_all();
                 }
               }));
   return {};
 }
 
-/// Until something has come of it, or for so long. It sleeps while nothing is under way, until
-/// wake(); calls of others go first.
+/// Until something may have come of it: work that ended, or so much time that a look is due. It
+/// sleeps while nothing is under way, until wake(). False: it was woken, and not for orders.
 bool ConnectorNode::drive(Duration most) {
   constexpr Duration kShort = std::chrono::microseconds(200);  // what comes has no descriptor
   const run::Deadline deadline = run::Deadline::after(node_->clock(), most);
   for (bool has_moved = false, was_woken = false;;) {
-    bool more = false, is_idle = false, has_news = false;
+    bool more = false, is_idle = false, is_news = false;
     {
       const run::MutexLock lock(mutex_);
       more = worker_->progress();
       is_idle = worker_->is_idle();
-      has_news = worker_->has_news() && !this->has_news();
+      is_news = worker_->has_news() && !has_news();
     }
     has_moved = has_moved || more;
-    if (has_news || (has_moved && !more)) return true;
-    if (was_woken && is_idle) return false;  // it was not for orders
     const Duration left = deadline.remaining(node_->clock());
-    if (left == Duration::zero()) return has_moved;
+    if (is_news || (has_moved && !more) || left == Duration::zero()) return true;
+    if (was_woken && is_idle) return false;
     was_woken = !more && nap(is_idle ? left : std::min(left, kShort));
     while (callers_.load(std::memory_order_relaxed) > 0) std::this_thread::yield();
   }
 }
 
+ConnectorNode::News ConnectorNode::news() {
+  has_news_.store(false, std::memory_order_relaxed);  // what comes from now on shows it again
+  return {.finished = worker_->finished_so_far(),
+          .failed_blocks = worker_->take_failed_blocks(),
+          .report = worker_->report_so_far()};
+}
+
 std::optional<ConnectorNode::News> ConnectorNode::take_news(bool waits) {
   if (waits) {
-    ++callers_;
-    mutex_.lock();
-    --callers_;
-  } else if (!mutex_.try_lock()) {
-    return std::nullopt;
+    const Turn turn(*this);
+    return news();
   }
+  if (!mutex_.try_lock()) return std::nullopt;
   const run::HeldLock lock(mutex_);
-  has_news_.store(false, std::memory_order_relaxed);  // what comes from now on shows it again
-  return News{.finished = worker_->finished_so_far(),
-              .failed_blocks = worker_->take_failed_blocks(),
-              .failed_requests = worker_->take_failed_requests(),
-              .report = worker_->report_so_far()};
+  return news();
+}
+
+void ConnectorNode::wait_for_news(Duration most) {
+  const run::MutexLock lock(wake_mutex_);
+  if (!has_news()) (void)news_came_.wait_for(wake_mutex_, most);
 }
 
 /// True: somebody woke it.
@@ -262,7 +269,7 @@ void ConnectorNode::wake() {
 // Serving ----------------------------------------------------------------------------------------
 
 bool ConnectorNode::serve() {
-  const run::MutexLock lock(mutex_);
+  const Turn turn(*this);
   return keeper_->progress();
 }
 
@@ -277,12 +284,12 @@ Status ConnectorNode::start_serving() {
 }
 
 kv::KeeperFigures ConnectorNode::kept() const {
-  const run::MutexLock lock(mutex_);
+  const Turn turn(*this);
   return keeper_->figures();
 }
 
 kv::PeerFigures ConnectorNode::granting() const {
-  const run::MutexLock lock(mutex_);
+  const Turn turn(*this);
   return keeper_->granting();
 }
 

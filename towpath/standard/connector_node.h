@@ -97,9 +97,7 @@ class ConnectorNode {
   /// What `work(worker)` returns. Nobody else works meanwhile, the serving thread neither.
   template <class Work>
   auto call(Work&& work) TOWPATH_EXCLUDES(mutex_) {
-    ++callers_;
-    const run::MutexLock lock(mutex_);
-    --callers_;
+    const Turn turn(*this);
     const Woken woken(*this);
     return std::forward<Work>(work)(*worker_);
   }
@@ -108,13 +106,14 @@ class ConnectorNode {
   struct News {
     kv::ConnectorWorker::Finished finished;
     std::vector<std::uint64_t> failed_blocks;
-    std::vector<kv::RequestId> failed_requests;
     kv::WorkerReport report;
   };
   /// Where the node is driven: there may be some. Cost: one load.
   bool has_news() const noexcept { return has_news_.load(std::memory_order_acquire); }
   /// Nothing: the worker is busy, and a caller that does not wait asks again.
   std::optional<News> take_news(bool waits) TOWPATH_EXCLUDES(mutex_);
+  /// Sleeps until has_news(), or so long; it may return sooner.
+  void wait_for_news(Duration most) TOWPATH_EXCLUDES(wake_mutex_);
 
   /// Whether this process is a forked child of the one that opened it: then it is not to be
   /// called, and not to be destroyed.
@@ -138,8 +137,24 @@ class ConnectorNode {
   bool serve() TOWPATH_EXCLUDES(mutex_);
   Status start_driving();
   bool drive(Duration most) TOWPATH_EXCLUDES(mutex_, wake_mutex_);
+  News news() TOWPATH_REQUIRES(mutex_);
   bool nap(Duration most) TOWPATH_EXCLUDES(wake_mutex_);
   void wake() TOWPATH_EXCLUDES(wake_mutex_);
+  /// The mutex, for all but the driver, which lets go of it when somebody waits.
+  class TOWPATH_SCOPED_CAPABILITY Turn {
+   public:
+    explicit Turn(const ConnectorNode& node) TOWPATH_ACQUIRE(node.mutex_) : mutex_(node.mutex_) {
+      ++node.callers_;
+      mutex_.lock();
+      --node.callers_;
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() TOWPATH_RELEASE() { mutex_.unlock(); }
+
+   private:
+    run::Mutex& mutex_;
+  };
   /// Whatever was asked of the worker, there may be something to drive.
   class Woken {
    public:
@@ -154,7 +169,7 @@ class ConnectorNode {
     ConnectorNode& node_;
   };
 
-  std::atomic<int> callers_{0};  // that want the mutex
+  mutable std::atomic<int> callers_{0};  // that want the mutex
   mutable run::Mutex mutex_;
   sys::SystemFileSystem files_;
   std::string folder_;
@@ -163,7 +178,7 @@ class ConnectorNode {
   kv::TieredKeeper* keeper_ TOWPATH_PT_GUARDED_BY(mutex_) = nullptr;  // the worker's
   std::unique_ptr<kv::ConnectorWorker> worker_ TOWPATH_PT_GUARDED_BY(mutex_);
   run::Mutex wake_mutex_;
-  run::CondVar woken_;
+  run::CondVar woken_, news_came_;
   bool is_woken_ TOWPATH_GUARDED_BY(wake_mutex_) = false;
   std::atomic<bool> has_news_{false};
   std::optional<run::Worker> driver_;

@@ -40,7 +40,10 @@ struct Engine {
       options.caches.push_back(memory::SystemRegion::allocate(layer_bytes).value());
     caches = options.caches;
     node = ConnectorNode::open(options).value();
-    scheduler.emplace(kv::ConnectorScheduler::make({.tokens_per_block = kTokens}).value());
+    scheduler.emplace(
+        kv::ConnectorScheduler::make({.tokens_per_block = kTokens,
+                                      .background_from_tokens = options.driven ? 1 : UINT64_MAX})
+            .value());
     update();
   }
   void update() {
@@ -141,6 +144,48 @@ TEST(ConnectorNodeTest, what_must_be_seen_twice_goes_to_files_when_it_is_wanted)
   EXPECT_EQ(written(), 0U);
   EXPECT_EQ(engine.serve("second", std::byte{9}), 2 * kTokens);
   EXPECT_EQ(written(), 2U);
+}
+
+/// What a load in the background comes to, of an engine that orders it and calls nothing but for
+/// what came.
+kv::ConnectorWorker::Finished load_driven(Engine& engine) {
+  EXPECT_EQ(engine.found("r"), 2 * kTokens);
+  EXPECT_TRUE(
+      engine.scheduler->allocate("r", std::vector<std::uint64_t>{0, 1, 2}, 2 * kTokens).ok());
+  EXPECT_TRUE(engine.node
+                  ->call([&](kv::ConnectorWorker& worker) {
+                    return worker.start_step(engine.scheduler->build());
+                  })
+                  .ok());
+  kv::ConnectorWorker::Finished finished;
+  EXPECT_TRUE(run::eventually([&] {
+    engine.node->wait_for_news(std::chrono::seconds(1));
+    finished = engine.node->take_news(true)->finished;
+    return !finished.received.empty();
+  }));
+  return finished;
+}
+
+TEST(ConnectorNodeTest, a_driven_worker_loads_while_its_engine_asks_for_nothing) {
+  const auto files = sys::TemporaryDirectory::create().value();
+  {
+    Engine engine(ConnectorNodeOptions{.directory = files.path()});
+    EXPECT_EQ(engine.serve("first", std::byte{7}), 0U);
+    EXPECT_TRUE(engine.node->call([](auto& worker) { return worker.sync(); }).ok());
+  }
+  const ConnectorNodeOptions driven{.directory = files.path(), .driven = true};
+  {
+    Engine engine(driven);
+    const auto finished = load_driven(engine);
+    EXPECT_EQ(finished.received, std::vector<kv::RequestId>{"r"});
+    EXPECT_TRUE(finished.failed.empty());
+    EXPECT_EQ(engine.first_byte(), std::byte{7});
+  }
+  spoil(files.path(), std::byte{7});
+  Engine engine(driven);
+  const auto finished = load_driven(engine);
+  EXPECT_EQ(finished.received, std::vector<kv::RequestId>{"r"});
+  EXPECT_EQ(finished.failed, finished.received) << "what was loaded lacks a block";
 }
 
 bool opens_direct(const std::string& directory) {

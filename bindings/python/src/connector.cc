@@ -345,7 +345,7 @@ py::object take_news(const Worker& self, bool waits) {
   py::object said = py::none();
   if (!news->report.says_nothing()) said = to_python(unwrap(kv::encode(news->report)));
   return py::make_tuple(names_of(news->finished.sent), names_of(news->finished.received),
-                        news->failed_blocks, names_of(news->failed_requests), said);
+                        news->failed_blocks, names_of(news->finished.failed), said);
 }
 
 py::dict worker_figures(const Worker& self) {
@@ -413,13 +413,15 @@ void bind_worker(py::module_& module) {
            [](const Worker& self) {
              return drive(self, [](auto& worker) { return worker.take_failed_blocks(); });
            })
-      .def("take_failed_requests",
-           [](const Worker& self) {
-             return names_of(
-                 drive(self, [](auto& worker) { return worker.take_failed_requests(); }));
-           })
       .def("take_news", &take_news, py::arg("waits") = false)
       .def_property_readonly("has_news", &Worker::has_news)
+      .def(
+          "wait_for_news",
+          [](const Worker& self, double seconds) {
+            const Duration most = to_duration(seconds);
+            self.call([&](ConnectorNode& node) { node.wait_for_news(most); });
+          },
+          py::arg("seconds"))
       .def("take_report", &take_report, py::arg("progress") = true)
       .def("sync",
            [](const Worker& self) { report(self, [](auto& worker) { return worker.sync(); }); })

@@ -362,15 +362,15 @@ class ConnectorWorker:
     def take_finished(self, progress: bool = True) -> Tuple[List[str], List[str]]:
         """Requests sent, and received. Without `progress`, for an engine whose other thread makes it: at once."""
     def take_failed_blocks(self) -> List[int]: ...
-    def take_failed_requests(self) -> List[str]:
-        """Those received that lack a block."""
     @property
     def has_news(self) -> bool:
         """Of a worker that is `driven`: take_news() may give something. Keeps the interpreter."""
     def take_news(self, waits: bool = False) -> Optional[
             Tuple[List[str], List[str], List[int], List[str], Optional[bytes]]]:
-        """All at once, without progress: sent, received, failed blocks, failed requests, the report or None. None:
-        the worker is busy; ask again, or say that you wait."""
+        """All at once, without progress: sent; received; failed blocks; of those received, that lack a block; the report
+        or None. None: the worker is busy; ask again, or say that you wait."""
+    def wait_for_news(self, seconds: float) -> None:
+        """Sleeps until has_news, or so long; it may return sooner."""
     def take_report(self, progress: bool = True) -> Optional[bytes]:
         """Without `progress`: at once, and None where there is nothing to say."""
     def sync(self) -> None: ...

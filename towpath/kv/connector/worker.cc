@@ -187,7 +187,7 @@ bool ConnectorWorker::is_idle() const {
 
 bool ConnectorWorker::has_news() const {
   return !finished_.sent.empty() || !finished_.received.empty() || !failed_.empty() ||
-         !failed_requests_.empty() || !report_.says_nothing();
+         !report_.says_nothing();
 }
 
 /// What does not depend on where in a step the engine is.
@@ -197,7 +197,7 @@ bool ConnectorWorker::drive() {
   std::erase_if(background_loads_, [&](const Load& load) {
     if (load.is_coming() || !load.copies.empty()) return false;
     finished_.received.push_back(load.request);
-    if (load.has_failed) failed_requests_.push_back(load.request);
+    if (load.has_failed) finished_.failed.push_back(load.request);
     report_.received.push_back(load.request);
     return true;
   });

@@ -80,6 +80,9 @@ class ConnectorWorker {
   struct Finished {
     std::vector<RequestId> sent;      ///< ended requests whose blocks are read no more
     std::vector<RequestId> received;  ///< background loads that ended, failed blocks or not
+    /// Of those received, that lack a block: for an engine that computes such a request from the
+    /// start.
+    std::vector<RequestId> failed;
   };
   /// Loads and saves go on; the keeper writes and reads nothing in here.
   Finished take_finished();
@@ -87,9 +90,6 @@ class ConnectorWorker {
   Finished finished_so_far();
   /// The engine's blocks that a load was ordered into and that do not hold it.
   std::vector<std::uint64_t> take_failed_blocks() { return std::exchange(failed_, {}); }
-  /// Requests of those `received` that lack a block: for an engine that computes such a request
-  /// from the start. An engine that never asks has a name kept for each load that failed.
-  std::vector<RequestId> take_failed_requests() { return std::exchange(failed_requests_, {}); }
   /// Says the same as the two above, and what is held since the last one.
   WorkerReport take_report();
   WorkerReport report_so_far();  ///< the same without progress
@@ -200,7 +200,6 @@ class ConnectorWorker {
   std::vector<RequestId> ends_;
   Finished finished_;
   std::vector<std::uint64_t> failed_;
-  std::vector<RequestId> failed_requests_;
   WorkerReport report_;
   Pace copying_;                         // to the engine
   std::map<TierIndex, Duration> costs_;  // that were reported

@@ -92,13 +92,12 @@ class WorkerSide:
         """All that was ordered ends. For recordings and their replay, whose answers depend on no thread's pace."""
         self._worker.settle()
         until = time.monotonic() + timeout
-        while True:
-            self._collect(waits=True)
-            if self._awaited <= 0:
-                return
+        self._collect(waits=True)
+        while self._awaited > 0:
             if time.monotonic() > until:
                 raise TimeoutError(f"towpath: {self._awaited} loads have not ended within {timeout} s")
-            time.sleep(0.001)
+            self._worker.wait_for_news(1)
+            self._collect(waits=True)
 
     def _collect(self, waits=False):
         """Without `waits` not while the worker is busy: there is a next step."""
