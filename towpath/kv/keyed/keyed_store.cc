@@ -1,4 +1,4 @@
-#include <array>
+#include <algorithm>
 #include <deque>
 #include <list>
 #include <optional>
@@ -89,7 +89,7 @@ class KeyedStore::Thread {
   const std::unique_ptr<run::Waker> asked_waker_;  // of the thread
   const std::unique_ptr<run::Waker> ended_waker_;  // of the caller
   run::Poller poller_;                             // of the tier's descriptor
-  std::array<Lane, 2> lanes_;                      // reads; writes
+  Lane reads_, writes_;
   std::unordered_set<BlockHash> being_written_;
   std::uint64_t put_again_bytes_ = 0;  // under way
 
@@ -125,9 +125,9 @@ KeyedStore::Thread::Thread(std::unique_ptr<BlockTier> tier, std::unique_ptr<run:
       asked_waker_(std::move(asked_waker)),
       ended_waker_(std::move(ended_waker)),
       poller_(std::move(poller)) {
-  lanes_[0].most = tier_->depth();
-  lanes_[1].most = tier_->put_depth() > 0 ? tier_->put_depth() : 1;
-  if (tier_->put_depth() == 0 && tier_->depth() > 1) --lanes_[0].most;  // that place is a put's
+  reads_.most = tier_->depth();
+  writes_.most = std::max<std::size_t>(1, tier_->put_depth());
+  if (tier_->put_depth() == 0 && reads_.most > 1) --reads_.most;  // that place is a write's
 }
 
 KeyedStore::Thread::~Thread() {
@@ -172,18 +172,18 @@ void KeyedStore::Thread::run(const run::StopToken& stop) {
     take_submitted();
     const bool stops = stop.stop_requested();
     bool some = false;
-    for (Lane& lane : lanes_) {
+    for (Lane* const lane : {&reads_, &writes_}) {
       if (stops)
-        drop_what_waits(lane);
+        drop_what_waits(*lane);
       else
-        some = begin_some(lane) || some;
+        some = begin_some(*lane) || some;
     }
     some = tier_->progress() || some;
-    for (Lane& lane : lanes_) {
-      some = move(lane) || some;
-      report_ended(lane);
+    for (Lane* const lane : {&reads_, &writes_}) {
+      some = move(*lane) || some;
+      report_ended(*lane);
     }
-    const bool is_idle = lanes_[0].under_way.empty() && lanes_[1].under_way.empty();
+    const bool is_idle = reads_.under_way.empty() && writes_.under_way.empty();
     if (stops && is_idle) return;
     if (!some) (void)poller_.wait_beside(*asked_waker_, is_idle ? Duration::max() : kNap);
   }
@@ -196,7 +196,8 @@ void KeyedStore::Thread::take_submitted() {
     submitted.swap(submitted_);
   }
   for (auto& batch : submitted) {
-    lanes_[is_write(batch->operation) ? 1 : 0].batches.push_back(std::move(batch));
+    Lane& lane = is_write(batch->operation) ? writes_ : reads_;
+    lane.batches.push_back(std::move(batch));
   }
 }
 
@@ -330,17 +331,16 @@ Status KeyedStore::Thread::after_get(Job& job) {
 /// Best effort: the caller has its bytes and waits no longer, so a copy is put.
 void KeyedStore::Thread::put_again(const Job& job) {
   const std::uint64_t bytes = job.task.bytes.size();
-  Lane& writes = lanes_[1];
   const bool has_room =
-      put_again_bytes_ + bytes <= kMostPutAgainBytes && writes.under_way.size() < writes.most;
+      put_again_bytes_ + bytes <= kMostPutAgainBytes && writes_.under_way.size() < writes_.most;
   if (!has_room || !being_written_.insert(job.key.hash).second) return;
   Job& again =
-      writes.under_way.emplace_back(Job{nullptr,
-                                        0,
-                                        Operation::put,
-                                        job.key,
-                                        {},
-                                        Bytes(job.task.bytes.begin(), job.task.bytes.end())});
+      writes_.under_way.emplace_back(Job{nullptr,
+                                         0,
+                                         Operation::put,
+                                         job.key,
+                                         {},
+                                         Bytes(job.task.bytes.begin(), job.task.bytes.end())});
   again.task = {.kind = TierTask::Kind::put,
                 .hash = job.key.hash,
                 .digest = job.task.digest,
