@@ -3,7 +3,6 @@ import os
 import queue
 import random
 import threading
-import time
 
 import fake_sglang
 import numpy
@@ -185,16 +184,44 @@ def test_a_batch_that_has_ended_does_not_wait_for_another_thread_s():
             self.ended.append(number)
             os.write(self.writable, b"x")
 
+    class Poller:
+        """Looks until there is something, and says that it does."""
+
+        def __init__(self, poller):
+            self.poller, self.looks = poller, threading.Event()
+
+        def poll(self, _):
+            self.looks.set()
+            return self.poller.poll()
+
     blocks, taken = Blocks(), queue.Queue()
     waiting = _Waiting(blocks)
-    threads = [threading.Thread(target=lambda n=n: taken.put((n, waiting.take(n))), daemon=True) for n in (1, 2)]
-    for thread in threads:
+    waiting._poller = Poller(waiting._poller)
+
+    def take(number):
+        thread = threading.Thread(target=lambda: taken.put((number, waiting.take(number))), daemon=True)
         thread.start()
-        time.sleep(0.05)  # the first looks for both
+
+    take(1)
+    assert waiting._poller.looks.wait(20)
+    take(2)
     blocks.end(2)
-    assert taken.get(timeout=0.9) == (2, [None]), "it waited for the first one's poll"
+    assert taken.get(timeout=20) == (2, [None]), "it waited for the first one's batch"
     blocks.end(1)
-    assert taken.get(timeout=5) == (1, [None])
+    assert taken.get(timeout=20) == (1, [None])
+
+
+def test_a_folder_that_cannot_be_removed_is_kept_and_served(tmp_path, monkeypatch):
+    there = storage(tmp_path, Pool(seed=1))
+    assert there.batch_set_v1(keys(1), pages_at([0])) == [True]
+
+    def refuse(path):
+        raise PermissionError(13, "not yours", path)
+
+    monkeypatch.setattr("shutil.rmtree", refuse)
+    assert there.clear() is False
+    assert there.batch_exists(keys(1)) == 1
+    there.close()
 
 
 @pytest.mark.parametrize("extra, said", [

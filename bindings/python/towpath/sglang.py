@@ -9,7 +9,6 @@ types and host layouts never meet: all of that is part of their names. When `dis
 those that were loaded lately.
 Source of the interface: SGLang 0.5.23, sglang/srt/mem_cache/hicache_storage.py and managers/cache_controller.py.
 """
-import dataclasses
 import json
 import logging
 import os
@@ -19,29 +18,12 @@ import threading
 
 from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolHitPolicy, PoolName, PoolTransferResult
 
-from towpath._settings import read_fields, size_in_bytes
-from towpath._towpath import KeyedBlocks
-from towpath.errors import NotFound, NotReady
+from towpath._keyed import Store, read_settings
+from towpath.errors import NotReady
 
 _logger = logging.getLogger("sglang.srt.towpath")  # below SGLang's own, so that it is seen
 
 _OF_SGLANG = ("backend_name", "module_path", "class_name", "interface_v1")  # the others it has taken out
-
-
-@dataclasses.dataclass
-class Settings:
-    """Our keys in the extra configuration, of each rank. `directory`: below it each rank has a folder of its own;
-    `disk`: how much of it at most, in bytes or as "200GiB"; `direct`: past the page cache (O_DIRECT), which takes
-    pages of whole multiples of 4,096 bytes."""
-    directory: str
-    disk: int = 16 << 30
-    direct: bool = False
-
-
-def _settings(extra):
-    ours = {key: value for key, value in (extra or {}).items() if key not in _OF_SGLANG}
-    return read_fields(Settings, ours, "hicache-storage-backend-extra-config", {"disk": size_in_bytes},
-                       needed={"directory": '"directory": "/nvme/kv"'})
 
 
 class _Waiting:
@@ -94,7 +76,8 @@ class TowpathHiCache(HiCacheStorage):
     """What SGLang's cache controller calls, from its threads."""
 
     def __init__(self, storage_config, kwargs=None):
-        self._settings = _settings(storage_config.extra_config)
+        ours = {key: value for key, value in (storage_config.extra_config or {}).items() if key not in _OF_SGLANG}
+        self._settings = read_settings(ours, "hicache-storage-backend-extra-config")
         config = storage_config
         if config.is_mla_model and config.tp_size > 1:
             raise ValueError(f"towpath: tensor parallel size is {config.tp_size}, and of a model with MLA one rank writes "
@@ -104,15 +87,12 @@ class TowpathHiCache(HiCacheStorage):
         self._name = json.dumps([config.model_name, place])
         ranks = [f"{name}{place[name][0]}" for name in sizes if place[name][1] > 1] + [f"dp{config.dp_rank}"]
         self._folder = os.path.join(self._settings.directory, "-".join(ranks))
-        self._pools, self._failure, self._lock = {}, "", threading.Lock()
+        self._pools, self._lock = {}, threading.Lock()
         self._open()
-        if self._waiting.blocks.direct_refusal:
-            _logger.warning("towpath: direct is not done, files go through the page cache: %s",
-                            self._waiting.blocks.direct_refusal)
 
     def _open(self):
-        self._waiting = _Waiting(KeyedBlocks(self._folder, disk_bytes=self._settings.disk, direct=self._settings.direct))
-        _logger.info("towpath: %d pages are in %s", self._waiting.blocks.blocks_at_opening, self._folder)
+        self._kept = Store(self._folder, self._settings, _logger, "pages")
+        self._waiting = _Waiting(self._kept.blocks)
 
     # Pools ------------------------------------------------------------------------------------
 
@@ -132,17 +112,12 @@ class TowpathHiCache(HiCacheStorage):
     # Blocks -----------------------------------------------------------------------------------
 
     def _run(self, submit, names, *buffers):
-        """Whether each went well. What is not there is an answer; what else went wrong is reported, once."""
+        """Whether each went well."""
         waiting = self._waiting
         try:
-            answers = waiting.take(getattr(waiting.blocks, submit)(names, *buffers))
-        except NotReady:
+            return self._kept.judge(waiting.take(getattr(waiting.blocks, submit)(names, *buffers)))[0]
+        except NotReady:  # closed, or thrown away, meanwhile
             return [False] * len(names)
-        failures = [str(why) for why in answers if why is not None and not isinstance(why, NotFound)]
-        if failures and failures[0] != self._failure:
-            self._failure = failures[0]
-            _logger.warning("towpath: %d of %d pages: %s", len(failures), len(answers), failures[0])
-        return [why is None for why in answers]
 
     def _indices(self, pool, keys, host_indices):
         """The first index of each page; None: they are not as many as the keys want."""
@@ -236,11 +211,17 @@ class TowpathHiCache(HiCacheStorage):
     # The rest ---------------------------------------------------------------------------------
 
     def clear(self):
-        """All pages of this rank are thrown away. What is under way ends first, as if it were not there."""
+        """All pages of this rank are thrown away. What is under way ends first, as if it were not there. False: the
+        folder could not be removed, and what is left of it is kept."""
         with self._lock:
             self._waiting.blocks.close()
-            shutil.rmtree(self._folder)
-            self._open()
+            try:
+                shutil.rmtree(self._folder)
+            except OSError as why:
+                _logger.warning("towpath: not all pages were thrown away: %s", why)
+                return False
+            finally:
+                self._open()
         return True
 
     def figures(self):

@@ -1,0 +1,59 @@
+"""towpath.vllm and models of unlike layers, on a vLLM that is none. With real ones: ./dev engines -k hybrid."""
+import fake_vllm
+import pytest
+
+fake_vllm.install()
+
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
+
+from towpath.vllm import geometry
+from towpath.vllm.connector import TowpathConnector
+
+
+@pytest.mark.parametrize("specs, said", [
+    ((fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec(block_size=32)), "blocks of .16, 32. tokens, and one size"),
+    ((fake_vllm.FullAttentionSpec(), fake_vllm.ChunkedLocalAttentionSpec()), "ChunkedLocalAttentionSpec are not kept"),
+])
+def test_groups_that_cannot_be_kept_are_refused_with_what_to_say(specs, said):
+    with pytest.raises(geometry.GeometryError, match=f"{said}.*--disable-hybrid-kv-cache-manager"):
+        geometry.groups_of(fake_vllm.overlaid(specs)[1])
+
+
+@pytest.mark.parametrize("mode, ahead", [("none", 0), ("align", 2)])
+def test_states_are_kept_with_prefix_caching_and_without_drafts(mode, ahead):
+    spec = fake_vllm.MambaSpec(mamba_cache_mode=mode, num_speculative_blocks=ahead)
+    with pytest.raises(geometry.GeometryError, match="--enable-prefix-caching"):
+        geometry.groups_of(fake_vllm.overlaid([spec])[1])
+
+
+def test_unlike_layers_are_pages_of_one_allocation():
+    caches, config = fake_vllm.overlaid([fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec(sliding_window=33),
+                                         fake_vllm.MambaSpec()])
+    assert geometry.groups_of(config) == [("whole", 0), ("window", 32), ("state", 0)]
+    proven = geometry.prove(caches, config)
+    assert proven.shape == (8, 1, 1, config.kv_cache_groups[0].kv_cache_spec.page_size_bytes)
+    assert len(proven.caches) == 2 and proven.block_bytes == 2 * proven.shape[3]
+    assert proven.layer_of["group 0 layer 1"] == proven.layer_of["group 1 layer 1"] != proven.layer_of["group 0 layer 0"]
+    caches["group 1 layer 0"][3] = 7  # seen in the page of its block, and in no other
+    first = proven.caches[proven.layer_of["group 1 layer 0"]]
+    assert first[3].any() and not first[2].any() and not first[4].any()
+
+
+def test_pages_that_are_not_where_they_should_be_are_refused():
+    caches, config = fake_vllm.overlaid([fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec()])
+    caches["group 1 layer 0"], caches["group 1 layer 1"] = caches["group 1 layer 1"], caches["group 1 layer 0"]
+    with pytest.raises(geometry.GeometryError, match="the cache of group 1 layer 0 should be 8 pages .* from byte 0 on"):
+        geometry.prove(caches, config)
+
+
+def test_groups_that_do_not_share_their_places_are_refused():
+    """The same number may then be two groups' block at once."""
+    caches, config = fake_vllm.overlaid([fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec()], beside=True)
+    with pytest.raises(geometry.GeometryError, match="2 groups lie beside each other.*--disable-hybrid-kv-cache-manager"):
+        geometry.prove(caches, config)
+
+
+def test_unlike_layers_load_in_the_background_alone():
+    _, config = fake_vllm.overlaid([fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec()])
+    with pytest.raises(ValueError, match="loads_in_background is false, and this model has 2 groups"):
+        TowpathConnector(fake_vllm.config({"loads_in_background": False}), KVConnectorRole.SCHEDULER, config)
