@@ -13,7 +13,7 @@ import traceback
 import conversations
 import harness
 import hybrid
-from harness import BLOCK, Engine, make_model, prompt, say, towpath
+from harness import ASK, BLOCK, Engine, make_model, nixl, one_by_one, prompt, say, towpath
 from hybrid import hybrid_states, hybrid_windows
 from lmcache_l2 import lmcache
 from sglang_hicache import sglang
@@ -25,11 +25,6 @@ SYNCHRONOUS = {"loads_in_background": False, "saves_in_background": False}
 def whole_blocks(prompts):
     """Tokens of each prompt that can be loaded: one token at least is computed."""
     return [(len(one) - 1) // BLOCK * BLOCK for one in prompts]
-
-
-def one_by_one(engine, prompts, **more):
-    answers = [engine.generate([one], **more) for one in prompts]
-    return [answer["tokens"][0] for answer in answers], [answer["cached"][0] for answer in answers]
 
 
 def by_itself(model, prompts, **args):
@@ -226,16 +221,6 @@ def wrong_settings(work):
         else:
             raise AssertionError(f"{extra} was taken")
     return "refused with the key that is meant"
-
-
-def nixl(role, port):
-    return {"environment": {"VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1", "VLLM_NIXL_SIDE_CHANNEL_PORT": str(port)},
-            "connector": {"kv_connector": "NixlConnector", "kv_role": role, "kv_buffer_device": "cpu",
-                          "kv_load_failure_policy": "recompute"}}
-
-
-ASK = {"kv_transfer_params": {"do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None,
-                              "remote_block_ids": None, "remote_host": None, "remote_port": None}}
 
 
 def nixl_pull(work):

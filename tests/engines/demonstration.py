@@ -10,8 +10,7 @@ import os
 import pathlib
 import shutil
 
-from cases import ASK, nixl
-from harness import Engine, make_model, prompt, say, towpath
+from harness import ASK, Engine, make_model, nixl, prompt, say, towpath
 
 TURNS, TOKENS = 8, 16
 KILLED_AFTER = 5  # turns
@@ -47,23 +46,26 @@ class Way:
         say(f"{self.name}: {len(tokens):,} tokens, the first of the answer after {1000 * self.first[-1]:.0f} ms")
         return answer
 
+    def take_all(self, engine, prompts):
+        engine.generate([prompt("warm", 200)], 1)
+        for tokens in prompts:
+            self.take(engine, tokens)
+            self.whole_answer(engine, tokens)
+        return self
+
     def whole_answer(self, engine, tokens):
         """Beside the clock: what all ways must agree in."""
         self.tokens.append(engine.generate([tokens], TOKENS, settle=False)["tokens"][0])
 
 
 def alone(model, prompts, work):
-    way = Way("computed alone")
+    say("one engine, which keeps nothing")
     with Engine(model, dtype="float32", log=work / "alone.log") as engine:
-        engine.generate([prompt("warm", 200)], 1)
-        for tokens in prompts:
-            way.take(engine, tokens)
-            way.whole_answer(engine, tokens)
-    return way
+        return Way("computed alone").take_all(engine, prompts)
 
 
 def after_a_restart(model, prompts, work):
-    way, connector = Way("loaded after a restart"), towpath(directory=str(work / "kv"))
+    connector = towpath(directory=str(work / "kv"))
     say("the same chat in another engine, which keeps what it computes in files")
     with Engine(model, connector, dtype="float32", log=work / "first life.log") as engine:
         for tokens in prompts:
@@ -71,11 +73,7 @@ def after_a_restart(model, prompts, work):
         engine.sync()
     say("the engine is stopped, and started again")
     with Engine(model, connector, dtype="float32", log=work / "second life.log") as engine:
-        engine.generate([prompt("warm", 200)], 1)
-        for tokens in prompts:
-            way.take(engine, tokens)
-            way.whole_answer(engine, tokens)
-    return way
+        return Way("loaded after a restart").take_all(engine, prompts)
 
 
 def handed_over(model, prompts, work):
@@ -151,7 +149,6 @@ def main():
     shutil.rmtree(args.work, ignore_errors=True)
     args.work.mkdir(parents=True)
     model, prompts = make_model(args.model), turns()
-    say("one engine, which keeps nothing")
     ways = [way(model, prompts, args.work) for way in (alone, after_a_restart, handed_over)]
     for way in ways[1:]:
         assert way.tokens == ways[0].tokens, f"{way.name}: {way.tokens} is not {ways[0].tokens}"

@@ -1,7 +1,7 @@
 """Models of unlike layers, with random weights: sliding windows as Gemma 3 has them, recurrent states as Qwen3-Next."""
 import conversations
 import harness
-from harness import Engine, prompt, say, towpath
+from harness import Engine, one_by_one, prompt, say, towpath
 
 HYBRID = {"disable_hybrid_kv_cache_manager": False}
 LENGTHS = [700, 150, 433, 64, 1201, 330]
@@ -30,11 +30,6 @@ def _save(folder, kind, config):
     torch.manual_seed(1234)
     kind(config).to(torch.bfloat16).save_pretrained(folder)
     return folder
-
-
-def one_by_one(engine, prompts):
-    answers = [engine.generate([one]) for one in prompts]
-    return [answer["tokens"][0] for answer in answers], [answer["cached"][0] for answer in answers]
 
 
 def lives(work, model):

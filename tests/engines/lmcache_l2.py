@@ -2,11 +2,10 @@
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 
-from harness import say
+from harness import beside, say
 
 ROUNDS = 5
 CHECK = """
@@ -53,10 +52,6 @@ def lmcache(work):
             shutil.rmtree(folders[name], ignore_errors=True)
             folders[name].mkdir()
             speeds[name].append(_bench(work, adapter))
-    parts = []
-    for which, word in enumerate(("store", "load")):
-        ours, theirs = ([pair[which] for pair in speeds[name]] for name in adapters)
-        ratios = sorted(a / b for a, b in zip(ours, theirs))
-        parts.append(f"{word} {statistics.median(ours) / 1000:.2f} GB/s, {statistics.median(ratios):.1f} times `fs` "
-                     f"({ratios[0]:.1f} to {ratios[-1]:.1f})")
+    parts = [beside(what, *([pair[which] / 1000 for pair in speeds[name]] for name in adapters), "fs")
+             for which, what in enumerate(("store", "load"))]
     return f"LMCache's check good; 64 chunks of 1 MiB, verified: {'; '.join(parts)}"

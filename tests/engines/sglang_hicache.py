@@ -3,12 +3,11 @@ import os
 import pathlib
 import random
 import shutil
-import statistics
 import subprocess
 import sys
 import time
 
-from harness import say
+from harness import beside, say
 
 ROUNDS, PAGES, PAGE_SIZE, LAYERS = 5, 64, 64, 16  # pages of 1 MiB: 64 tokens, 16 layers, 4 heads of 128 bf16
 
@@ -115,12 +114,8 @@ def main(work):
     for _ in range(ROUNDS):
         for name in taken:
             taken[name].append(times(name, work / name, torch))
-    parts = []
-    for which, word in enumerate(("store", "load")):
-        ours, theirs = ([pair[which] for pair in taken[name]] for name in taken)
-        ratios = sorted(b / a for a, b in zip(ours, theirs))
-        parts.append(f"{word} {PAGES / 1024 * 1.073741824 / statistics.median(ours):.2f} GB/s, "
-                     f"{statistics.median(ratios):.1f} times `file` ({ratios[0]:.1f} to {ratios[-1]:.1f})")
+    parts = [beside(what, *([PAGES / 1024 * 1.073741824 / pair[which] for pair in taken[name]] for name in taken), "file")
+             for which, what in enumerate(("store", "load"))]
     print(f"SGLang's factory and failure injector (200 pages, {loads} loaded, all right); 64 pages of 1 MiB: {'; '.join(parts)}")
 
 
