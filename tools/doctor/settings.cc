@@ -16,7 +16,16 @@ namespace {
 
 using standard::GivenSetting;
 
-std::string full_name(const GivenSetting& given) { return cat("TOWPATH_", given.setting.name); }
+std::string full_name(const GivenSetting& given) {
+  return cat(standard::kOurPrefix, given.setting.name);
+}
+
+std::string footer(const std::vector<GivenSetting>& all) {
+  std::string ours;
+  for (const GivenSetting& given : all)
+    if (given.setting.is_ours) ours += cat(ours.empty() ? "" : ", ", given.setting.name);
+  return cat("\nAll but ", ours, " may begin with NIXL_, too; ", standard::kOurPrefix, " wins.\n");
+}
 
 Status show_text(const std::vector<GivenSetting>& all, const std::vector<std::string>& warnings) {
   TOWPATH_TRY(Output out, Output::open("-"));
@@ -31,8 +40,7 @@ Status show_text(const std::vector<GivenSetting>& all, const std::vector<std::st
     table.note(cat(given.setting.what, "; ", given.setting.values));
   }
   TOWPATH_TRY(out.write(table.text(colours)));
-  TOWPATH_TRY(
-      out.write("\nEach but SECURITY and SHMEM_* may begin with NIXL_, too; TOWPATH_ wins.\n"));
+  TOWPATH_TRY(out.write(footer(all)));
   for (const std::string& warning : warnings)
     TOWPATH_TRY(out.write(cat(painted("warning", Tone::warning, colours), ": ", warning, "\n")));
   return out.close();

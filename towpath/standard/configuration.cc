@@ -40,18 +40,17 @@ std::vector<Setting> known_settings() {
 Result<std::vector<GivenSetting>> given_settings(const Environment& environment,
                                                  const std::string& system_file) {
   TOWPATH_TRY(const ConfigFile file, read_config_file(environment, system_file));
+  const Environment both = below(environment, file.values);
   std::vector<GivenSetting> all;
   for (const Setting& setting : known_settings()) {
     GivenSetting& given = all.emplace_back(GivenSetting{setting, {}, {}});
-    // Ours wins; and of each what is a variable, before what the file has.
-    for (const Environment* const place : {&file.values, &environment})
-      for (const std::string_view prefix : kVariablePrefixes) {
-        const auto found = place->find(cat(prefix, setting.name));
-        if (found == place->end() || (setting.is_ours && prefix != kVariablePrefixes.back()))
-          continue;
-        given.value = found->second;
-        given.source = place == &environment ? found->first : file.place_of(found->first);
-      }
+    for (const std::string_view prefix : kVariablePrefixes) {  // those of the last one win
+      const auto found = both.find(cat(prefix, setting.name));
+      if (found == both.end() || (setting.is_ours && prefix != kOurPrefix)) continue;
+      given.value = found->second;
+      given.source =
+          environment.contains(found->first) ? found->first : file.place_of(found->first);
+    }
   }
   return all;
 }

@@ -11,7 +11,8 @@
 namespace towpath::standard {
 
 /// Of the variables that are ours to read; those of the last one win.
-inline constexpr std::array<std::string_view, 2> kVariablePrefixes = {"NIXL_", "TOWPATH_"};
+inline constexpr std::string_view kOurPrefix = "TOWPATH_";
+inline constexpr std::array<std::string_view, 2> kVariablePrefixes = {"NIXL_", kOurPrefix};
 
 /// Names to values. A name that stands there twice has its first value, as getenv(3) says.
 using Environment = std::map<std::string, std::string>;

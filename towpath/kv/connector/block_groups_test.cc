@@ -1,5 +1,5 @@
 // Engines of unlike layers: what is matched, ordered and kept of each group; and an engine of
-// chance that frees what a window has passed and forgets what it is told to.
+// chance that frees what a window has passed, and loses what others evict.
 #include <map>
 #include <random>
 #include <set>
