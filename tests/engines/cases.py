@@ -224,10 +224,13 @@ def wrong_settings(work):
 
 
 def nixl_pull(work):
-    """vLLM's own NixlConnector, unchanged, over our module of the name nixl: prefill here, decode there."""
+    """vLLM's own NixlConnector, unchanged, over our module of the name nixl: prefill here, decode there. In float32:
+    the decoder computes the prompt's last token by itself, and bfloat16 rounds otherwise then, on some processors."""
     model, prompts = make_model(work / "model"), [prompt(40 + seed, 200 + 173 * seed) for seed in range(8)]
-    computed, _ = by_itself(model, prompts)
-    with Engine(model, **nixl("kv_producer", 5601)) as prefill, Engine(model, **nixl("kv_consumer", 5602)) as decode:
+    exact = {"dtype": "float32"}
+    computed, _ = by_itself(model, prompts, **exact)
+    with Engine(model, **exact, **nixl("kv_producer", 5601)) as prefill, \
+            Engine(model, **exact, **nixl("kv_consumer", 5602)) as decode:
         say("both engines run")
         times, alone = [], []
         for one, tokens in zip(prompts, computed):
