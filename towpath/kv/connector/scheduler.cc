@@ -111,9 +111,8 @@ ConnectorScheduler::Held ConnectorScheduler::held_of(const Request& request,
       if (!tier && options_.groups[group].kind == BlockGroup::Kind::whole) return held;
       run[group] = tier ? run[group] + 1 : 0;
       slowest = std::max(slowest, tier.value_or(0));
-      const std::uint64_t needed_from =
-          options_.groups[group].first_needed(i + 1, options_.tokens_per_block);
-      may_end = may_end && run[group] >= i + 1 - std::max(blocks.first, needed_from);
+      const Blocks so_far{blocks.first, i + 1};
+      may_end = may_end && run[group] >= so_far.end - first_needed(group, so_far);
     }
     held.tiers.push_back(slowest);
     held.may_end.push_back(may_end);
@@ -159,13 +158,13 @@ Status ConnectorScheduler::check_tables(const RequestId& id, const Request& requ
                                         const BlockTables& tables,
                                         std::uint64_t loaded_tokens) const {
   const std::uint64_t per_block = options_.tokens_per_block;
-  const std::uint64_t first = request.computed / per_block, count = loaded_tokens / per_block;
+  const std::uint64_t first = request.computed / per_block;
+  const Blocks loaded{first, first + loaded_tokens / per_block};
   bool are_there = tables.size() == options_.groups.size();
-  for (std::size_t group = 0; are_there && count > 0 && group < tables.size(); ++group) {
+  for (std::size_t group = 0; are_there && loaded_tokens > 0 && group < tables.size(); ++group) {
     const std::span table = tables[group];
-    const std::uint64_t needed_from = options_.groups[group].first_needed(first + count, per_block);
-    are_there = table.size() >= first + count;
-    for (std::uint64_t i = std::max(first, needed_from); are_there && i < first + count; ++i)
+    are_there = table.size() >= loaded.end;
+    for (std::uint64_t i = first_needed(group, loaded); are_there && i < loaded.end; ++i)
       are_there = !is_null(table[i]);
   }
   if (are_there && loaded_tokens <= request.matched && loaded_tokens % per_block == 0) return {};
@@ -181,7 +180,8 @@ Status ConnectorScheduler::allocate(const RequestId& id, const BlockTables& tabl
   TOWPATH_TRY(Request * request, find(id));
   TOWPATH_TRY(check_tables(id, *request, tables, loaded_tokens));
   const std::uint64_t per_block = options_.tokens_per_block;
-  const std::uint64_t first = request->computed / per_block, count = loaded_tokens / per_block;
+  const std::uint64_t first = request->computed / per_block;
+  const Blocks loaded{first, first + loaded_tokens / per_block};
   if (request->tables.empty()) {
     figures_.asked_tokens += request->tokens.size() - request->computed;
     note_choice(*request);
@@ -189,12 +189,11 @@ Status ConnectorScheduler::allocate(const RequestId& id, const BlockTables& tabl
   request->tables.assign(tables.size(), {});
   for (std::size_t group = 0; group < tables.size(); ++group)
     request->tables[group].assign(tables[group].begin(), tables[group].end());
-  if (count == 0) return {};
+  if (loaded_tokens == 0) return {};
   RequestOrder load{.request = id,
                     .in_background = loaded_tokens >= options_.background_from_tokens};
   for (std::size_t group = 0; group < tables.size(); ++group) {
-    const std::uint64_t needed_from = options_.groups[group].first_needed(first + count, per_block);
-    for (std::uint64_t i = std::max(first, needed_from); i < first + count; ++i)
+    for (std::uint64_t i = first_needed(group, loaded); i < loaded.end; ++i)
       load.blocks.push_back({name_in(group, request->hashes[i]), tables[group][i]});
   }
   TierCounts& counts = load.in_background ? loading_ : next_loading_;

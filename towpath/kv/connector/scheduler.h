@@ -19,6 +19,7 @@
 // ordered to be saved once at a time. Thread: loop.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -178,6 +179,11 @@ class ConnectorScheduler {
     std::vector<TierIndex> tiers;
     std::vector<bool> may_end;
   };
+  /// Of these blocks, the first that a group needs to go on behind them.
+  std::uint64_t first_needed(std::size_t group, const Blocks& blocks) const {
+    return std::max(blocks.first,
+                    options_.groups[group].first_needed(blocks.end, options_.tokens_per_block));
+  }
   Held held_of(const Request& request, const Blocks& blocks) const;
   BlockHash name_in(std::size_t group, BlockHash hash) const;
   bool is_null(std::uint64_t block) const { return block == options_.null_block; }
