@@ -45,7 +45,7 @@ struct Side {
          .peers = kv::KeeperPeers{.agent = &node->agent(),
                                   .manager = manager.get(),
                                   .name_space = "bench",
-                                  .patience = std::chrono::seconds(20)}}));
+                                  .timeout = std::chrono::seconds(20)}}));
   }
 
   std::unique_ptr<standard::Node> node;

@@ -184,7 +184,7 @@ Result<std::unique_ptr<kv::TieredKeeper>> ConnectorNode::make_keeper(
                    .name_space = options.name_space,
                    .first_layer = options.first_layer,
                    .first_head = options.first_head,
-                   .patience = options.peers.patience};
+                   .timeout = options.peers.patience};
   return kv::TieredKeeper::make(std::move(parts));
 }
 

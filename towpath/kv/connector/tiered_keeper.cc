@@ -2,6 +2,8 @@
 
 #include <towpath/core/text.h>
 #include <towpath/kv/connector/tiered_keeper.h>
+#include <towpath/kv/peers/block_collector.h>
+#include <towpath/kv/peers/hand_over.h>
 #include <towpath/kv/peers/peer_leases.h>
 #include <towpath/kv/tiers/relayed_tier.h>
 
@@ -22,6 +24,7 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
   PeerTier* leased = nullptr;
   PeerTierOptions reported;
   if (parts.peers) {
+    agent_ = parts.peers->agent;
     peers_tier_ = static_cast<TierIndex>(parts.below.empty() ? 1 : parts.below.back()->index() + 1);
     reported = {.agent = parts.peers->agent,
                 .manager = parts.peers->manager,
@@ -29,7 +32,7 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
                 .tier = peers_tier_,
                 .share = {parts.peers->name_space, parts.memory.config(), parts.peers->first_layer,
                           parts.peers->first_head},
-                .patience = parts.peers->patience,
+                .patience = parts.peers->timeout,
                 .staged_blocks = parts.peers->staged_blocks};
     TOWPATH_TRY(auto tier, PeerTier::make(reported));
     leased = tier.get();
@@ -43,13 +46,30 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
                                         parts.cache));
   if (!parts.peers) return {};
   TOWPATH_TRY(leases_, PeerLeases::make(reported, parts.peers->lease, *leased, *cache_));
+  serve_or_be_served(*parts.peers);
   return {};
+}
+
+void TieredKeeper::serve_or_be_served(const KeeperPeers& peers) {
+  const Clock& clock = peers.manager->clock();
+  if (peers.collects)
+    collector_ = std::make_unique<BlockCollector>(
+        BlockCollector::Options{
+            .clock = &clock, .block_directory = block_directory_.get(), .peers = peers_tier_},
+        *cache_);
+  // Half of the slots stay free for what is loaded, and for what comes next.
+  if (peers.hands_over)
+    hand_over_ = std::make_unique<HandOver>(
+        HandOver::Options{.clock = &clock,
+                          .block_directory = block_directory_.get(),
+                          .server = peers_tier_,
+                          .most_blocks = memory().config().num_blocks / 2,
+                          .timeout = peers.timeout});
 }
 
 /// The cache has a thread, and the tier of peers stays the manager's.
 Status TieredKeeper::relay(std::unique_ptr<BlockTier>& peers, agent::Agent& agent) {
   TOWPATH_TRY(auto relayed, RelayedTier::make(std::move(peers), [&agent] { agent.wake(); }));
-  agent_ = &agent;
   relayed_ = relayed.get();
   peers = std::move(relayed);
   return {};
@@ -77,6 +97,8 @@ TieredKeeper::TieredKeeper(TieredKeeperParts& parts)
 TieredKeeper::~TieredKeeper() {
   if (!cache_) return;
   mover_.reset();
+  hand_over_.reset();
+  collector_.reset();
   if (relayed_ != nullptr) relayed_->drive_here();
   leases_.reset();  // it may yet hear of somebody
   (void)cache_->flush();
@@ -88,7 +110,28 @@ bool TieredKeeper::progress() {
   const bool moved = mover_ ? has_settled() : cache_->progress();
   const bool relayed = relayed_ != nullptr && relayed_->drive();
   if (leases_) hear_news();
-  return heard || moved || relayed;
+  const bool collected = collector_ && collector_->progress();
+  const bool handed_over = hand_over_ && hand_over();
+  return heard || moved || relayed || collected || handed_over;
+}
+
+bool TieredKeeper::hand_over() {
+  if (hand_over_->held() > 0 && !leases_->has_peer()) hand_over_->give_up();
+  return hand_over_->progress();
+}
+
+/// What a server has, survives this process: it is waited for, for as long as each block is held.
+Status TieredKeeper::sync() {
+  constexpr Duration kNap = std::chrono::milliseconds(5);  // between two reports of the server
+  const std::uint64_t given_up = hand_over_ ? hand_over_->figures().given_up : 0;
+  while (hand_over_ && hand_over_->held() > 0)
+    if (!progress()) agent_->wait_for_work(kNap);
+  TOWPATH_TRY(cache_->flush());
+  if (!hand_over_ || hand_over_->figures().given_up == given_up) return {};
+  return error(
+      Code::unavailable,
+      cat("the server did not take ", hand_over_->figures().given_up - given_up, " blocks"),
+      "see whether `towpath serve` runs, and what it prints");
 }
 
 bool TieredKeeper::has_settled() {
@@ -119,10 +162,12 @@ Result<Digest> TieredKeeper::digest_of_slot(SlotId slot, const Digest& like) con
 Status TieredKeeper::keep(PartialBlock&& block, BlockHash hash, std::uint8_t priority) {
   TOWPATH_TRY(const Digest digest,
               digest_of_slot(block.slot(), {.algorithm = algorithm_, .salt = hash}));
-  return cache_
-      ->register_block(CompleteBlock(std::move(block), {.block = {.hash = hash}, .digest = digest}),
-                       {.priority = priority})
-      .status();
+  TOWPATH_TRY(BlockRef kept,
+              cache_->register_block(
+                  CompleteBlock(std::move(block), {.block = {.hash = hash}, .digest = digest}),
+                  {.priority = priority}));
+  if (hand_over_ && leases_->has_peer()) hand_over_->hold(std::move(kept));
+  return {};
 }
 
 // Bringing ---------------------------------------------------------------------------------------
@@ -217,6 +262,7 @@ void TieredKeeper::hear_news() {
   constexpr std::size_t kMostKept = std::size_t{1} << 16U;
   BlockDirectory::Events events = block_directory_->take_events();
   if (leases_) leases_->note_changes(events);
+  if (collector_) collector_->note(events);
   news_.some_were_lost = news_.some_were_lost || events.some_were_lost;
   news_.events.insert(news_.events.end(), events.events.begin(), events.events.end());
   if (news_.events.size() > kMostKept) news_ = {.events = {}, .some_were_lost = true};

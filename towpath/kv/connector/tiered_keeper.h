@@ -25,6 +25,8 @@ class TransferManager;
 
 namespace towpath::kv {
 
+class BlockCollector;
+class HandOver;
 class PeerLeases;
 class RelayedTier;
 
@@ -35,8 +37,12 @@ struct KeeperPeers {
   std::uint64_t first_layer = 0;  ///< of the model, that the keeper's memory has
   std::uint64_t first_head = 0;
   Duration lease = std::chrono::seconds(10);
-  Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a session
-  std::uint64_t staged_blocks = 64;             ///< leased from a peer in a session
+  Duration timeout = std::chrono::seconds(2);  ///< of a peer, in each step of a session
+  std::uint64_t staged_blocks = 64;            ///< leased from a peer in a session
+  /// Serves a cache: what peers have is taken from them.
+  bool collects = false;
+  /// The peer is a server: what is kept here is held until it has it.
+  bool hands_over = false;
 };
 
 struct TieredKeeperParts {
@@ -71,7 +77,7 @@ class TieredKeeper final : public BlockKeeper {
   /// And serves peers.
   bool progress() override;
   void wait_for_work(Duration most) override;
-  Status sync() override { return cache_->flush(); }
+  Status sync() override;
   News take_news() override;
   TierIndex tier_of(BlockHash hash) const override {
     return block_directory_->fastest(hash).value_or(0);
@@ -88,6 +94,8 @@ class TieredKeeper final : public BlockKeeper {
   class Coming;
   Status start_background();
   Status relay(std::unique_ptr<BlockTier>& peers, agent::Agent& agent);
+  void serve_or_be_served(const KeeperPeers& peers);
+  bool hand_over();
   void move_until(const run::StopToken& stop);
   bool has_settled();
   explicit TieredKeeper(TieredKeeperParts& parts);
@@ -102,10 +110,12 @@ class TieredKeeper final : public BlockKeeper {
   std::unique_ptr<BlockDirectory> block_directory_;
   std::unique_ptr<TieredCache> cache_;  // reports to block_directory_
   TierIndex peers_tier_ = 0;            // 0: there is none
-  agent::Agent* agent_ = nullptr;       // with the next: of peers, where the cache has a thread
-  RelayedTier* relayed_ = nullptr;      // the cache's
+  agent::Agent* agent_ = nullptr;       // of peers
+  RelayedTier* relayed_ = nullptr;      // the cache's, where it has a thread
   std::unique_ptr<PeerLeases> leases_;  // grants from cache_
-  BlockDirectory::Events news_;         // that were not taken
+  std::unique_ptr<BlockCollector> collector_;
+  std::unique_ptr<HandOver> hand_over_;
+  BlockDirectory::Events news_;  // that were not taken
   bool is_reported_ = false;
   std::uint32_t settled_seen_ = 0;  // of the cache, by progress()
   std::uint64_t from_memory_ = 0;

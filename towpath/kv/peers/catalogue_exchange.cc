@@ -33,8 +33,14 @@ void CatalogueExchange::progress() {
 
 bool CatalogueExchange::has_to_report(Instant now) const {
   const bool is_news = leases_.journal().edition() != reported_edition_ ||
-                       leases_.known().met() != reported_met_ || !behind_.empty();
-  return is_due(reported_at_, is_news ? options_.pace : options_.report_again, now);
+                       leases_.known().met() != reported_met_ || !behind_.empty() || is_missed(now);
+  return is_due(reported_at_,
+                is_news ? options_.report_pace.value_or(options_.pace) : options_.report_again,
+                now);
+}
+
+bool CatalogueExchange::is_missed(Instant now) const {
+  return is_one_missing_ && is_due(reported_all_at_, options_.report_to_missing, now);
 }
 
 /// Changes alone will not do.
@@ -42,7 +48,7 @@ bool CatalogueExchange::has_to_report_all(Instant now) const {
   const CatalogueJournal& journal = leases_.journal();
   const auto is_covered = [&](const auto& entry) { return journal.covers(entry.second); };
   const auto hears_changes = [](const auto& entry) { return entry.second.edition.has_value(); };
-  return is_due(reported_all_at_, options_.report_again, now) ||
+  return is_due(reported_all_at_, options_.report_again, now) || is_missed(now) ||
          leases_.known().met() != reported_met_ || !journal.covers(reported_edition_) ||
          !std::ranges::all_of(behind_, is_covered) ||
          !std::ranges::all_of(leases_.known().all(), hears_changes);
@@ -62,6 +68,7 @@ void CatalogueExchange::report(Instant now) {
 
 void CatalogueExchange::report_all(Instant now) {
   reported_all_at_ = now;
+  is_one_missing_ = false;
   reported_met_ = leases_.known().met();
   const Result<Bytes> catalogue = leases_.catalogue();
   note(catalogue.ok() ? place_->publish(metadata_name(leases_.name()), *catalogue)
@@ -103,6 +110,7 @@ void CatalogueExchange::ask(const std::string& name) {
   if (name == leases_.name() || !asked_.insert(name).second) return;
   const auto answered = [this, name](Result<Bytes> metadata) {
     asked_.erase(name);
+    is_one_missing_ = is_one_missing_ || !metadata.ok();
     if (metadata.ok())
       heard_.push_back({metadata_name(name), *std::move(metadata)});
     else if (metadata.code() == Code::not_found)

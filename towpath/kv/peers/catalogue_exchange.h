@@ -33,7 +33,10 @@ struct CatalogueExchangeOptions {
   std::string group;
   /// Between two rounds in which something is reported, and two questions to one of the others.
   Duration pace = std::chrono::milliseconds(200);
+  std::optional<Duration> report_pace{};             ///< of the former alone; nothing: as `pace`
   Duration report_again = std::chrono::seconds(10);  ///< the whole; and asks for it
+  /// Sooner, where one of the others is missing: the place may have begun anew, and know nobody.
+  Duration report_to_missing = std::chrono::seconds(1);
 };
 
 class CatalogueExchange {
@@ -51,6 +54,7 @@ class CatalogueExchange {
  private:
   bool has_to_report(Instant now) const;
   bool has_to_report_all(Instant now) const;
+  bool is_missed(Instant now) const;
   void report(Instant now);
   void report_all(Instant now);
   void report_changes(const std::string& peer, std::uint64_t from);
@@ -71,6 +75,7 @@ class CatalogueExchange {
   std::optional<Instant> asked_at_;
   std::optional<Instant> asked_all_at_;    // also whose catalogue is not wanted
   std::set<std::string> asked_;            // not answered yet
+  bool is_one_missing_ = false;            // of those that were asked for
   std::vector<rendezvous::Change> heard_;  // and not learned yet
   Status last_failure_;
   std::unique_ptr<rendezvous::Rendezvous> place_;  // dies first: it calls back

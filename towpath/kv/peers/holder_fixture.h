@@ -25,6 +25,8 @@ struct Holder {
     Duration lease = std::chrono::seconds(10);
     bool background = false;
     std::uint64_t staged_blocks = 4;
+    bool collects = false;
+    bool hands_over = false;
   };
   explicit Holder(const std::string& name, const Options& reported)
       : options(reported), node(name) {
@@ -41,8 +43,10 @@ struct Holder {
                    .name_space = options.name_space,
                    .first_head = options.first_head,
                    .lease = options.lease,
-                   .patience = options.patience,
-                   .staged_blocks = options.staged_blocks};
+                   .timeout = options.patience,
+                   .staged_blocks = options.staged_blocks,
+                   .collects = options.collects,
+                   .hands_over = options.hands_over};
     parts.background = options.background;
     keeper = TieredKeeper::make(std::move(parts)).value();
     (void)keeper->take_news();

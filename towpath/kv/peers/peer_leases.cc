@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <towpath/kv/peers/peer_leases.h>
@@ -83,6 +84,10 @@ Status PeerLeases::report(const std::string& peer, const PeerMessage& message) {
 bool PeerLeases::is_lost(const std::string& peer) const {
   const auto known = options_.agent->peer(peer);
   return !known.ok() || known->lost;
+}
+
+bool PeerLeases::has_peer() const {
+  return std::ranges::any_of(known().all(), [&](const auto& peer) { return !is_lost(peer.first); });
 }
 
 bool PeerLeases::progress() {

@@ -44,6 +44,8 @@ class PeerLeases {
   /// As the agent's.
   Status report(const std::string& peer, const PeerMessage& message);
   bool is_lost(const std::string& peer) const;
+  /// Whether one is known that is not lost.
+  bool has_peer() const;
 
   /// Takes all of the agent's notifications, and serves. True: there is more to do at once.
   bool progress();

@@ -1,0 +1,66 @@
+// BlockCollector: takes the blocks that peers have and this cache has not, so that they outlive
+// those peers: what makes a keeper the server of a cache.
+//
+//   note(news) --> [ wanted ] --progress()--> promoted: leased, proven, in the pool, demoted from
+//   there
+//
+// A block is taken once for each time that peers report it anew: one that was evicted here since is
+// not fetched again by itself, or a cache that is too small would copy without end. What cannot be
+// had is a miss, as always. Thread: loop, the peers'.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include <towpath/core/clock.h>
+#include <towpath/kv/blocks/block_directory.h>
+#include <towpath/kv/tiers/tiered_cache.h>
+
+namespace towpath::kv {
+
+class BlockCollector {
+ public:
+  struct Options {
+    const Clock* clock = nullptr;
+    const BlockDirectory* block_directory = nullptr;  ///< the cache's
+    TierIndex peers = 0;                              ///< the tier of what peers have
+    std::size_t batch_blocks = 64;                    ///< promoted together
+    std::size_t most_wanted = std::size_t{1}
+                              << 20U;  ///< that wait; beyond, the newest are not taken
+  };
+  struct Figures {
+    std::uint64_t collected = 0;
+    std::uint64_t missed = 0;   ///< gone before their turn, or not proven
+    std::uint64_t refused = 0;  ///< for too many waited
+  };
+
+  /// All outlive it.
+  BlockCollector(const Options& options, TieredCache& cache) : options_(options), cache_(cache) {}
+
+  /// Of the cache's directory.
+  void note(const BlockDirectory::Events& news);
+  /// True: there is more to do at once.
+  bool progress();
+  const Figures& figures() const { return figures_; }
+
+ private:
+  struct Batch {
+    std::vector<BlockHash> hashes;
+    Promotion coming;
+    std::size_t taken = 0;
+  };
+  void want(BlockHash hash);
+  bool is_missing(BlockHash hash) const;
+  bool take(Batch& batch);
+  bool start_batch();
+
+  static constexpr std::size_t kBatches = 2;  // one is pulled while the next is asked for
+  const Options options_;
+  TieredCache& cache_;
+  std::deque<BlockHash> wanted_;
+  std::deque<Batch> batches_;
+  Instant rests_until_{0};  // the pool had no slot
+  Figures figures_;
+};
+
+}  // namespace towpath::kv

@@ -1,0 +1,133 @@
+// A keeper that serves a cache, and keepers that hand their blocks over to it.
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include <towpath/kv/peers/holder_fixture.h>
+#include <towpath/rendezvous/in_process.h>
+#include <towpath/run/eventually.h>
+
+namespace towpath::kv {
+namespace {
+
+using blockcopy::testing::kBlocks;
+using testing::Holder;
+
+/// A server and those that it serves, all driven by this thread.
+struct House {
+  explicit House(sys::MemoryFileSystem* disk = nullptr)
+      : server("server", {.disk = disk, .staged_blocks = 4, .collects = true}) {
+    join(server, {});
+  }
+  void join(Holder& holder, std::vector<std::string> others) const {
+    holder.keeper->peers()->join(rendezvous::InProcess::open(directory).value(),
+                                 {.others = std::move(others), .pace = Duration::zero()});
+  }
+  std::unique_ptr<Holder> engine(const std::string& name, Duration timeout = kTimeout) {
+    auto made =
+        std::make_unique<Holder>(name, Holder::Options{.patience = timeout, .hands_over = true});
+    join(*made, {"server"});
+    made->others = [this] { (void)server.keeper->progress(); };
+    EXPECT_TRUE(run::eventually([&] {
+      drive(made.get());
+      return made->granting().peers == 1 && server.granting().peers > 0;
+    })) << made->granting().last_failure.to_string();
+    return made;
+  }
+  void drive(Holder* engine) {
+    (void)server.keeper->progress();
+    if (engine != nullptr) (void)engine->keeper->progress();
+  }
+  /// In a tier of its own.
+  bool is_kept(BlockHash hash) const {
+    return server.keeper->has(hash) && server.keeper->tier_of(hash) < kPeers;
+  }
+
+  static constexpr Duration kTimeout = std::chrono::seconds(20);
+  static constexpr TierIndex kPeers = 2;  // of the server with a disk
+  std::shared_ptr<rendezvous::Directory> directory = std::make_shared<rendezvous::Directory>();
+  Holder server;
+};
+
+std::vector<BlockHash> blocks_from(BlockHash first, std::size_t count) {
+  std::vector<BlockHash> hashes(count);
+  std::iota(hashes.begin(), hashes.end(), first);
+  return hashes;
+}
+
+TEST(CollectorTest, what_an_engine_keeps_outlives_it) {
+  sys::MemoryFileSystem disk;
+  House house(&disk);
+  auto engine = house.engine("engine");
+  const auto blocks = blocks_from(11, 3 * kBlocks);  // its memory has room for a third
+  for (const BlockHash hash : blocks) {
+    engine->put(hash);
+    ASSERT_TRUE(run::eventually([&] {
+      house.drive(engine.get());
+      return house.is_kept(hash);
+    })) << hash
+        << ": " << house.server.granting().last_failure.to_string();
+  }
+  engine.reset();
+  auto another = house.engine("another");
+  for (const BlockHash hash : blocks) {
+    ASSERT_TRUE(run::eventually([&] {
+      house.drive(another.get());
+      return another->keeper->has(hash);
+    })) << hash;
+    EXPECT_TRUE(another->get(hash).ok()) << hash << another->granting().last_failure.to_string();
+  }
+}
+
+TEST(CollectorTest, a_block_is_held_until_the_server_has_it_and_half_of_them_at_most) {
+  House house;
+  auto engine = house.engine("engine");
+  engine->put(11);
+  EXPECT_EQ(engine->keeper->room(kBlocks).code(), Code::exhausted);
+  ASSERT_TRUE(run::eventually([&] {
+    house.drive(engine.get());
+    return engine->keeper->room(kBlocks).ok();
+  }));
+  EXPECT_TRUE(house.is_kept(11));
+  for (const BlockHash hash : blocks_from(12, kBlocks)) engine->put(hash);  // nobody drives
+  EXPECT_EQ(engine->keeper->room(kBlocks / 2 + 1).code(), Code::exhausted);
+  EXPECT_TRUE(engine->keeper->room(kBlocks / 2).ok()) << "there is room for what is loaded";
+}
+
+TEST(CollectorTest, sync_waits_for_the_server_and_says_when_it_does_not_take_the_blocks) {
+  sys::MemoryFileSystem disk;
+  House house(&disk);
+  auto engine = house.engine("engine", std::chrono::milliseconds(50));
+  engine->put(11);
+  const Status alone = engine->keeper->sync();  // nobody drives the server
+  EXPECT_EQ(alone.code(), Code::unavailable) << alone.to_string();
+  EXPECT_FALSE(house.is_kept(11));
+  ASSERT_TRUE(run::eventually([&] {
+    house.drive(engine.get());
+    return house.is_kept(11);
+  })) << "it is taken late";
+  EXPECT_TRUE(engine->keeper->sync().ok());
+}
+
+TEST(CollectorTest, what_was_evicted_at_the_server_is_not_fetched_again) {
+  House house;  // memory alone
+  auto engine = house.engine("engine");
+  for (const BlockHash hash : blocks_from(11, kBlocks)) engine->put(hash);
+  auto other = house.engine("other");
+  const auto settle = [&] {
+    for (int i = 0; i < 50; ++i) {
+      house.drive(engine.get());
+      house.drive(other.get());
+    }
+  };
+  settle();
+  for (const BlockHash hash : blocks_from(111, kBlocks)) other->put(hash);
+  settle();
+  const std::uint64_t granted = engine->granting().granted;
+  settle();
+  EXPECT_EQ(engine->granting().granted, granted);
+  EXPECT_LE(granted, kBlocks);
+}
+
+}  // namespace
+}  // namespace towpath::kv
