@@ -24,7 +24,7 @@ Result<std::unique_ptr<HostedRendezvous>> HostedRendezvous::open(HostedRendezvou
   TOWPATH_TRY(poller.add(timer.fd(), kTimerTag));
   std::unique_ptr<HostedRendezvous> made(new HostedRendezvous(
       std::move(options), clock, std::move(poller), std::move(timer), std::move(client)));
-  const Status hosting = made->host();
+  const Status hosting = made->options_.hosts ? made->host() : Status();
   if (!hosting.ok() && hosting.code() != Code::already_exists && hosting.code() != Code::not_found)
     return hosting;
   return made;
@@ -90,6 +90,12 @@ Status HostedRendezvous::take(const Change& change) {
   sizes_.insert_or_assign(change.name, change.metadata->size());
   total_bytes_ = after;
   return {};
+}
+
+Status HostedRendezvous::drop(const MetadataName& name) {
+  if (!is_host())
+    return error(Code::unsupported, cat(to_string(name), " is the host's"), "drop it there");
+  return take({name, std::nullopt});
 }
 
 Status HostedRendezvous::publish(const MetadataName& name, ConstByteSpan metadata) {

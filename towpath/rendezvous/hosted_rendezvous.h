@@ -24,6 +24,7 @@ namespace towpath::rendezvous {
 struct HostedRendezvousOptions {
   net::Address address;
   net::TlsProvider tls;  ///< of a TCP address
+  bool hosts = true;     ///< false: it is a guest, also of a host that is not there yet
   std::size_t max_metadata = 4096;
   std::size_t max_bytes = std::size_t{256} << 20U;  ///< of all metadata together
   Duration farewell_timeout = std::chrono::milliseconds(500);
@@ -52,6 +53,9 @@ class HostedRendezvous final : public Rendezvous {
   int wait_fd() const noexcept override { return poller_.fd(); }
 
   bool is_host() const noexcept { return listener_ != nullptr; }
+  /// Of a host: metadata that a guest left there is no more. Errors: not_found; unsupported (it is
+  /// a guest).
+  Status drop(const MetadataName& name);
   /// With the port that the kernel chose, for a host.
   const net::Address& address() const noexcept { return options_.address; }
 

@@ -96,8 +96,8 @@ std::optional<std::chrono::seconds> ttl_of(const RendezvousUrl& url) {
 }
 
 Opened open_hosted_rendezvous(std::string_view text, const RendezvousUrl& url, const Clock& clock,
-                              const telemetry::Log& log) {
-  rendezvous::HostedRendezvousOptions options;
+                              const telemetry::Log& log, Hosting hosting) {
+  rendezvous::HostedRendezvousOptions options{.hosts = hosting == Hosting::whoever_is_first};
   TOWPATH_TRY(options.address, net::parse_address(text.substr(0, text.find('?'))));
   const auto* tcp = std::get_if<net::TcpAddress>(&options.address);
   if (tcp != nullptr && tcp->port == 0)
@@ -172,11 +172,12 @@ Result<RendezvousUrl> parse_rendezvous_url(std::string_view url) {
   return parsed;
 }
 
-Opened open_rendezvous(std::string_view url, const Clock& clock, const telemetry::Log& log) {
+Opened open_rendezvous(std::string_view url, const Clock& clock, const telemetry::Log& log,
+                       Hosting hosting) {
   TOWPATH_TRY(const RendezvousUrl parsed, parse_rendezvous_url(url));
   if (parsed.scheme.starts_with("etcd")) return open_etcd(parsed, clock, log);
   if (parsed.scheme == "file") return open_directory(parsed, clock);
-  if (parsed.scheme != "scope") return open_hosted_rendezvous(url, parsed, clock, log);
+  if (parsed.scheme != "scope") return open_hosted_rendezvous(url, parsed, clock, log, hosting);
   rendezvous::PeerRendezvousOptions options;
   options.scope = parsed.place;
   options.listener.log = log;

@@ -34,9 +34,15 @@ struct RendezvousUrl {
 /// Errors: invalid_argument, with the forms that there are.
 Result<RendezvousUrl> parse_rendezvous_url(std::string_view url);
 
+/// Of unix: and tcp: which process hosts the place; the others have no host.
+enum class Hosting : std::uint8_t {
+  whoever_is_first,
+  guest,  ///< another process hosts it, now or later
+};
+
 /// `clock` must outlive it. Errors: as above, those of reading the files, and those of the kind.
-Result<std::unique_ptr<rendezvous::Rendezvous>> open_rendezvous(std::string_view url,
-                                                                const Clock& clock,
-                                                                const telemetry::Log& log = {});
+Result<std::unique_ptr<rendezvous::Rendezvous>> open_rendezvous(
+    std::string_view url, const Clock& clock, const telemetry::Log& log = {},
+    Hosting hosting = Hosting::whoever_is_first);
 
 }  // namespace towpath::standard
