@@ -7,8 +7,7 @@
 //   options.objects = ObjectPlace::parse("s3://cold/kv:1TiB").value();  // below the files
 //   node->call([&](kv::ConnectorWorker& worker) { return worker.start_step(orders); });
 //
-// Files of unlike caches lie in folders of their own below `directory`, objects of theirs below
-// prefixes: whatever is reported here of the model, its share and its shape is part of that name. A
+// Files and objects of unlike caches lie apart (cache_node.h). A
 // worker has its place of objects for itself: replicas of one rank name places of their own. Peers
 // are served by a thread, or, without one (`background`), while somebody calls in here. Thread:
 // any; one at a time is at work.
@@ -26,9 +25,7 @@
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/worker.h>
-#include <towpath/standard/environment.h>
-#include <towpath/standard/object_place.h>
-#include <towpath/sys/file.h>
+#include <towpath/standard/connector_options.h>
 
 namespace towpath::kv {
 class TieredKeeper;
@@ -36,56 +33,7 @@ class TieredKeeper;
 
 namespace towpath::standard {
 
-class Node;
-
-/// Other workers whose blocks are leased, and who lease from here.
-struct ConnectorPeers {
-  std::string rendezvous;  ///< where they meet, as rendezvous_url.h says; empty: there are none
-  std::string name;        ///< of this worker there, not any other's; empty: one of chance
-  /// To ask for, where the rendezvous notifies nobody of changes: all but etcd.
-  std::vector<std::string> others;
-  std::vector<std::string> backends = {"shm"};  ///< "tcp" too for other machines
-  Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a lease
-};
-
-struct ConnectorNodeOptions {
-  /// The model, its weights' version, the type of its elements: what makes bytes of one length
-  /// another cache's.
-  std::string name_space;
-  layout::LayoutConfig config;  ///< of the engine's cache, of this rank
-  layout::LayoutKind kind = layout::LayoutKind::layer_separate_block_second;
-  /// Of a strided cache: where its elements lie, from the start of each region on.
-  layout::Axes axes{};
-  /// The engine's memory, as many as the kind wants: one, or one per layer.
-  std::vector<memory::SharedRegion> caches;
-  std::uint32_t rank = 0;
-  std::uint64_t first_layer = 0;  ///< of the model that this rank has
-  std::uint64_t first_head = 0;
-  std::uint64_t host_blocks = 1024;  ///< kept in memory
-  std::string directory;             ///< empty: no files
-  std::uint64_t disk_bytes = 16 * kGiB;
-  /// Files are read and written past the page cache (O_DIRECT); where `directory` or the size of a
-  /// block does not allow it, through it, and a warning says why.
-  bool direct = false;
-  std::optional<ObjectPlace> objects{};  ///< none: no objects
-  /// The eviction policy, and which blocks are demoted to files and objects.
-  kv::TieredCacheOptions cache{};
-  kv::DigestAlgorithm digest = kv::DigestAlgorithm::xxh3_64;
-  ConnectorPeers peers;
-  /// A thread reads, writes and syncs what lies below memory, so that the engine's never does; with
-  /// peers another serves them, in turns with the engine. False: the worker's progress() does all
-  /// of that, and an engine that is busy elsewhere for longer than its peers' patience calls it in
-  /// between.
-  bool background = true;
-  /// A thread of the node's makes the worker's progress, so that the engine's calls only order and
-  /// take (take_news()). It asks nothing of anybody: an engine in Python would keep a thread of
-  /// Python's from its interpreter for seconds.
-  bool driven = false;
-  std::vector<Remark> remarks{};  ///< on where these options come from: warned of at the start
-};
-
-/// How blocks are kept, whatever the engine's own arrangement.
-layout::LayoutConfig kept_config(const ConnectorNodeOptions& options);
+class CacheNode;
 
 class ConnectorNode {
  public:
@@ -122,17 +70,11 @@ class ConnectorNode {
   /// All zero without peers.
   kv::PeerFigures granting() const TOWPATH_EXCLUDES(mutex_);
   /// Where this cache's files lie; empty: nowhere.
-  const std::string& folder() const { return folder_; }
+  const std::string& folder() const;
 
  private:
   ConnectorNode();
   Result<blockcopy::LayoutHandle> register_caches(const ConnectorNodeOptions& options);
-  Result<layout::PhysicalLayout> kept_memory(const ConnectorNodeOptions& options);
-  using Tiers = std::vector<std::unique_ptr<kv::BlockTier>>;
-  Result<Tiers> tiers_below(const ConnectorNodeOptions& options,
-                            kv::BlockDirectory& block_directory);
-  Result<std::unique_ptr<kv::TieredKeeper>> make_keeper(const ConnectorNodeOptions& options);
-  Status meet(const ConnectorNodeOptions& options);
   Status start_serving();
   bool serve() TOWPATH_EXCLUDES(mutex_);
   Status start_driving();
@@ -171,10 +113,7 @@ class ConnectorNode {
 
   mutable std::atomic<int> callers_{0};  // that want the mutex
   mutable run::Mutex mutex_;
-  sys::SystemFileSystem files_;
-  std::string folder_;
-  std::unique_ptr<Node> node_;
-  std::unique_ptr<blockcopy::TransferManager> manager_;
+  std::unique_ptr<CacheNode> node_;
   kv::TieredKeeper* keeper_ TOWPATH_PT_GUARDED_BY(mutex_) = nullptr;  // the worker's
   std::unique_ptr<kv::ConnectorWorker> worker_ TOWPATH_PT_GUARDED_BY(mutex_);
   run::Mutex wake_mutex_;

@@ -1,0 +1,202 @@
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/kv/peers/peer_leases.h>
+#include <towpath/kv/tiers/disk_tier.h>
+#include <towpath/kv/tiers/object_tier.h>
+#include <towpath/layout/builder.h>
+#include <towpath/memory/shared_region.h>
+#include <towpath/run/file_engines.h>
+#include <towpath/standard/cache_node.h>
+#include <towpath/standard/rendezvous_url.h>
+#include <towpath/standard/telemetry_environment.h>
+#include <towpath/sys/random.h>
+
+namespace towpath::standard {
+namespace {
+
+/// Between an engine and its server: what is held for the server waits for two reports.
+constexpr Duration kReportPace = std::chrono::milliseconds(5);
+
+kv::CacheShare share_of(const ConnectorNodeOptions& options) {
+  return {options.name_space, kept_config(options), options.first_layer, options.first_head};
+}
+
+std::string words_of(kv::CacheShare share) {
+  share.config.num_blocks = 1;
+  return cat(share.name_space, "\n", to_string(share.config), ", heads ",
+             share.config.num_heads.value_or(0), ", from layer ", share.first_layer, ", head ",
+             share.first_head);
+}
+
+std::string name_of(const std::string& cache) {
+  return cat("kv-", hex(kv::digest_of(as_bytes(cache), 0).value).substr(2));
+}
+
+/// Another for each model, share, shape and rank.
+std::string folder_name(const ConnectorNodeOptions& options) {
+  return name_of(cat(words_of(share_of(options)), ", rank ", options.rank));
+}
+
+std::string server_name(const std::string& cache) { return cat("towpath-serve-", cache); }
+
+void warn_of(const std::vector<Remark>& remarks, const Clock& clock) {
+  StderrSink sink;
+  const telemetry::Log log(sink, clock, "connector");
+  for (const Remark& remark : remarks)
+    log.say_unlimited(telemetry::Level::warning, cat(remark.variable, " ", remark.why));
+}
+
+/// Empty: it is not asked for, or done.
+std::string why_not_direct(const ConnectorNodeOptions& options, kv::DiskTier& disk,
+                           std::uint64_t block_bytes) {
+  if (!options.direct) return {};
+  std::string why = disk.store().figures().direct_refusal;
+  if (why.empty() && block_bytes % kv::kSegmentPage != 0)
+    why = cat("blocks of ", block_bytes, " bytes are no multiple of ", kv::kSegmentPage);
+  return why.empty() ? why : cat("is not done, files go through the page cache: ", why);
+}
+
+}  // namespace
+
+layout::LayoutConfig kept_config(const ConnectorNodeOptions& options) {
+  layout::LayoutConfig config = options.config;
+  config.num_blocks = options.host_blocks;
+  config.alignment = 1;
+  config.format = layout::BlockFormat::nhd;
+  return config;
+}
+
+std::string cache_name(kv::CacheShare share) { return name_of(words_of(std::move(share))); }
+
+Result<CacheNode::Meeting> CacheNode::meeting_of(const ConnectorNodeOptions& options, Role role) {
+  const std::string own = cat("connector-", options.rank);
+  if (options.server.empty()) {
+    if (options.peers.rendezvous.empty()) return Meeting{{}, own};
+    return Meeting{options.peers.rendezvous,
+                   options.peers.name.empty() ? cat(own, "-", hex(sys::random_u64()).substr(2))
+                                              : options.peers.name,
+                   options.peers.others, options.peers.backends};
+  }
+  if (!options.peers.rendezvous.empty())
+    return error(Code::invalid_argument,
+                 cat("peers at '", printable(options.peers.rendezvous), "' and a server at '",
+                     printable(options.server), "'"),
+                 "name one of the two");
+  if (!options.server.starts_with("unix:"))
+    return error(
+        Code::invalid_argument,
+        cat("a server at '", printable(options.server), "' is not of this host"),
+        "name the Unix socket that `towpath serve` prints, such as unix:/run/towpath/serve");
+  const std::string cache = cache_name(share_of(options));
+  Meeting meeting{.rendezvous = options.server, .name = {}, .backends = {"shm"}, .group = cache};
+  meeting.name =
+      role == Role::server ? server_name(cache) : cat(own, "-", hex(sys::random_u64()).substr(2));
+  if (role == Role::engine) meeting.others = {server_name(cache)};
+  return meeting;
+}
+
+Result<std::unique_ptr<CacheNode>> CacheNode::open(const ConnectorNodeOptions& options, Role role) {
+  if (options.host_blocks == 0 || options.host_blocks >= kv::kNoSlot)
+    return error(Code::invalid_argument, cat("memory for ", options.host_blocks, " blocks"),
+                 "keep at least what a step loads or saves in memory");
+  TOWPATH_TRY(Meeting meeting, meeting_of(options, role));
+  auto made = std::unique_ptr<CacheNode>(new CacheNode(options, role, std::move(meeting)));
+  NodeOptions inner{
+      .name = made->meeting_.name, .backends = {"loopback"}, .progress_thread = false};
+  for (const std::string& backend : made->meeting_.backends) inner.backends.push_back(backend);
+  TOWPATH_TRY(const auto telemetry, telemetry_from(read_environment()));
+  inner.telemetry = telemetry.decide(false);
+  TOWPATH_TRY(made->node_, Node::open(inner));
+  warn_of(options.remarks, made->clock());
+  TOWPATH_TRY(made->manager_, blockcopy::TransferManager::create({.agent = &made->node_->agent(),
+                                                                  .clock = &made->node_->clock()}));
+  return made;
+}
+
+/// Where blocks are kept: what peers read is memory that they can map.
+Result<layout::PhysicalLayout> CacheNode::kept_memory() {
+  layout::BuildRequest request{.registrar = &manager_->registrar(),
+                               .config = kept_config(options_),
+                               .kind = layout::LayoutKind::fully_contiguous,
+                               .memory = memory::Allocation{.kind = MemoryKind::system}};
+  if (!has_peers()) return layout::build_layout(std::move(request));
+  TOWPATH_TRY(const std::uint64_t bytes, request.config.payload_bytes());
+  TOWPATH_TRY(memory::SharedRegion region,
+              memory::SharedMemoryRegion::create({.name = "kept", .size_bytes = bytes}));
+  TOWPATH_TRY(region, layout::register_region(std::move(region), *request.registrar));
+  request.memory = std::vector<memory::SharedRegion>{std::move(region)};
+  return layout::build_layout(std::move(request));
+}
+
+Result<std::unique_ptr<kv::BlockTier>> CacheNode::open_files(kv::BlockDirectory& block_directory) {
+  folder_ = cat(options_.directory, "/", folder_name(options_));
+  TOWPATH_TRY(auto device, run::open_file_device());
+  TOWPATH_TRY(auto disk, kv::DiskTier::open(files_,
+                                            {.directory = folder_,
+                                             .capacity_bytes = options_.disk_bytes,
+                                             .incarnation = sys::random_u64(),
+                                             .direct = options_.direct,
+                                             .block_directory = &block_directory,
+                                             .tier = 1},
+                                            std::move(device)));
+  TOWPATH_TRY(const std::uint64_t block_bytes, kept_config(options_).block_bytes());
+  if (const std::string why = why_not_direct(options_, *disk, block_bytes); !why.empty())
+    warn_of({{"direct", why}}, clock());
+  return std::unique_ptr<kv::BlockTier>(std::move(disk));
+}
+
+Result<CacheNode::Tiers> CacheNode::tiers_below(kv::BlockDirectory& block_directory) {
+  Tiers tiers;
+  if (!options_.directory.empty()) {
+    TOWPATH_TRY(tiers.emplace_back(), open_files(block_directory));
+  }
+  if (options_.objects) {
+    ObjectPlace place = *options_.objects;
+    place.prefix = cat(place.prefix, "/", folder_name(options_));
+    kv::ObjectTierOptions tier{.agent = &node_->agent(),
+                               .block_directory = &block_directory,
+                               .tier = static_cast<kv::TierIndex>(tiers.size() + 1)};
+    TOWPATH_TRY(tier.block_bytes, kept_config(options_).block_bytes());
+    TOWPATH_TRY(tiers.emplace_back(), open_object_tier(place, tier, clock()));
+  }
+  return tiers;
+}
+
+kv::KeeperPeers CacheNode::keeper_peers() {
+  const bool with_server = !meeting_.group.empty();
+  return {.agent = &node_->agent(),
+          .manager = manager_.get(),
+          .name_space = options_.name_space,
+          .first_layer = options_.first_layer,
+          .first_head = options_.first_head,
+          .timeout = options_.peers.patience,
+          .collects = with_server && role_ == Role::server,
+          .hands_over = with_server && role_ == Role::engine};
+}
+
+Result<std::unique_ptr<kv::TieredKeeper>> CacheNode::make_keeper() {
+  TOWPATH_TRY(layout::PhysicalLayout memory, kept_memory());
+  kv::TieredKeeperParts parts{.clock = &clock(),
+                              .memory = std::move(memory),
+                              .algorithm = options_.digest,
+                              .cache = options_.cache,
+                              .background = options_.background};
+  if (node_->telemetry() != nullptr) parts.meter = node_->telemetry()->cache_meter();
+  TOWPATH_TRY(parts.below, tiers_below(*parts.block_directory));
+  if (has_peers()) parts.peers = keeper_peers();
+  return kv::TieredKeeper::make(std::move(parts));
+}
+
+Status CacheNode::meet_peers(kv::TieredKeeper& keeper) const {
+  const bool with_server = !meeting_.group.empty();
+  TOWPATH_TRY(auto place,
+              open_rendezvous(meeting_.rendezvous, clock(), {},
+                              with_server ? Hosting::guest : Hosting::whoever_is_first));
+  kv::CatalogueExchangeOptions exchange{.others = meeting_.others, .group = meeting_.group};
+  if (with_server) exchange.report_pace = kReportPace;
+  keeper.peers()->join(std::move(place), std::move(exchange));
+  return {};
+}
+
+}  // namespace towpath::standard
