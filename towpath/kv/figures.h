@@ -30,6 +30,13 @@ struct KeyedFigures {
   Status last_failure;           ///< of a tier
 };
 
+/// What the server of a cache took from its peers.
+struct CollectorFigures {
+  std::uint64_t collected = 0;
+  std::uint64_t missed = 0;   ///< gone before their turn, or not proven
+  std::uint64_t refused = 0;  ///< for too many waited
+};
+
 /// What was leased from peers, and granted to them.
 struct PeerFigures {
   std::uint64_t peers = 0;       ///< that are known now

@@ -38,8 +38,6 @@ std::string folder_name(const ConnectorNodeOptions& options) {
   return name_of(cat(words_of(share_of(options)), ", rank ", options.rank));
 }
 
-std::string server_name(const std::string& cache) { return cat("towpath-serve-", cache); }
-
 void warn_of(const std::vector<Remark>& remarks, const Clock& clock) {
   StderrSink sink;
   const telemetry::Log log(sink, clock, "connector");
@@ -68,6 +66,8 @@ layout::LayoutConfig kept_config(const ConnectorNodeOptions& options) {
 }
 
 std::string cache_name(kv::CacheShare share) { return name_of(words_of(std::move(share))); }
+
+std::string server_name(const std::string& cache) { return cat("towpath-serve-", cache); }
 
 Result<CacheNode::Meeting> CacheNode::meeting_of(const ConnectorNodeOptions& options, Role role) {
   const std::string own = cat("connector-", options.rank);

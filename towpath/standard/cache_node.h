@@ -22,6 +22,9 @@ namespace towpath::standard {
 /// The same for equal blocks of equal shares, and for no others: those of one cache meet under it.
 std::string cache_name(kv::CacheShare share);
 
+/// The agent of a server that keeps the cache of this name.
+std::string server_name(const std::string& cache);
+
 class CacheNode {
  public:
   enum class Role : std::uint8_t {

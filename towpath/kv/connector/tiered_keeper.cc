@@ -283,6 +283,10 @@ BlockKeeper::News TieredKeeper::take_news() {
 
 PeerFigures TieredKeeper::granting() const { return leases_ ? leases_->figures() : PeerFigures(); }
 
+CollectorFigures TieredKeeper::collecting() const {
+  return collector_ ? collector_->figures() : CollectorFigures();
+}
+
 KeeperFigures TieredKeeper::figures() const {
   const TieredCacheFigures all = cache_->figures();
   KeeperFigures reported{.from_memory = from_memory_,

@@ -89,6 +89,8 @@ class TieredKeeper final : public BlockKeeper {
   /// Null: there are none.
   PeerLeases* peers() { return leases_.get(); }
   PeerFigures granting() const;
+  /// All zero where it serves nobody.
+  CollectorFigures collecting() const;
 
  private:
   class Coming;

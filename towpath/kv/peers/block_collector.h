@@ -14,6 +14,7 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/kv/blocks/block_directory.h>
+#include <towpath/kv/figures.h>
 #include <towpath/kv/tiers/tiered_cache.h>
 
 namespace towpath::kv {
@@ -28,12 +29,6 @@ class BlockCollector {
     std::size_t most_wanted = std::size_t{1}
                               << 20U;  ///< that wait; beyond, the newest are not taken
   };
-  struct Figures {
-    std::uint64_t collected = 0;
-    std::uint64_t missed = 0;   ///< gone before their turn, or not proven
-    std::uint64_t refused = 0;  ///< for too many waited
-  };
-
   /// All outlive it.
   BlockCollector(const Options& options, TieredCache& cache) : options_(options), cache_(cache) {}
 
@@ -41,7 +36,7 @@ class BlockCollector {
   void note(const BlockDirectory::Events& news);
   /// True: there is more to do at once.
   bool progress();
-  const Figures& figures() const { return figures_; }
+  const CollectorFigures& figures() const { return figures_; }
 
  private:
   struct Batch {
@@ -60,7 +55,7 @@ class BlockCollector {
   std::deque<BlockHash> wanted_;
   std::deque<Batch> batches_;
   Instant rests_until_{0};  // the pool had no slot
-  Figures figures_;
+  CollectorFigures figures_;
 };
 
 }  // namespace towpath::kv

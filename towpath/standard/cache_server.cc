@@ -1,0 +1,263 @@
+#include <algorithm>
+#include <utility>
+
+#include <towpath/blockcopy/layout_package.h>
+#include <towpath/core/text.h>
+#include <towpath/kv/peers/peer_leases.h>
+#include <towpath/rendezvous/hosted_rendezvous.h>
+#include <towpath/run/poller.h>
+#include <towpath/standard/cache_node.h>
+#include <towpath/standard/cache_server.h>
+#include <towpath/standard/stderr_sink.h>
+
+namespace towpath::standard {
+namespace {
+
+constexpr Duration kServingNap = std::chrono::milliseconds(5);  // what nobody wakes for: reports
+constexpr Duration kLook = std::chrono::milliseconds(500);      // for engines that are lost
+
+/// What an engine has reported about its cache. Errors: those of reading it; invalid_argument (it
+/// does not have the layout that it grants from).
+Result<kv::CacheShare> reported_share(ConstByteSpan bytes) {
+  TOWPATH_TRY(const kv::Catalogue all, kv::decode_catalogue(bytes));
+  TOWPATH_TRY(const blockcopy::OpenPackage package, blockcopy::open_package(all.package));
+  const auto entry =
+      std::ranges::find(package.layouts, all.layout, &blockcopy::OpenPackage::Entry::id);
+  if (entry == package.layouts.end())
+    return error(Code::invalid_argument,
+                 cat(to_string(package.agent), " grants from layout ", all.layout, " of none"));
+  return kv::CacheShare{all.name_space, entry->layout.config(), entry->first_layer,
+                        entry->first_head};
+}
+
+}  // namespace
+
+/// A cache, and the thread that serves it.
+class CacheServer::ServedCache {
+ public:
+  static Result<std::unique_ptr<ServedCache>> open(const ConnectorNodeOptions& options) {
+    auto made = std::unique_ptr<ServedCache>(new ServedCache(options));
+    TOWPATH_TRY(made->node_, CacheNode::open(options, CacheNode::Role::server));
+    {
+      const run::MutexLock lock(made->mutex_);
+      TOWPATH_TRY(made->keeper_, made->node_->make_keeper());
+      TOWPATH_TRY(made->node_->meet_peers(*made->keeper_));
+    }
+    TOWPATH_TRY(made->server_,
+                run::Worker::start("kv-served", [one = made.get()](const auto& stop) {
+                  while (!stop.stop_requested())
+                    if (!one->serve()) one->node_->node().agent().wait_for_work(kServingNap);
+                }));
+    return made;
+  }
+
+  Status learn(ConstByteSpan catalogue) TOWPATH_EXCLUDES(mutex_) {
+    const run::MutexLock lock(mutex_);
+    return keeper_->peers()->learn(catalogue);
+  }
+  void forget(const std::string& engine) TOWPATH_EXCLUDES(mutex_) {
+    const run::MutexLock lock(mutex_);
+    keeper_->peers()->forget(engine);
+    lost_since_.erase(engine);
+  }
+
+  /// Those that have been lost for so long.
+  std::vector<std::string> lost_for(Duration least, Instant now) TOWPATH_EXCLUDES(mutex_) {
+    const run::MutexLock lock(mutex_);
+    std::vector<std::string> lost;
+    for (const auto& [name, engine] : keeper_->peers()->known().all()) {
+      if (!keeper_->peers()->is_lost(name)) {
+        lost_since_.erase(name);
+      } else if (now - lost_since_.emplace(name, now).first->second >= least) {
+        lost.push_back(name);
+      }
+    }
+    return lost;
+  }
+  bool has_engines() const TOWPATH_EXCLUDES(mutex_) {
+    const run::MutexLock lock(mutex_);
+    return keeper_->peers()->has_peer();
+  }
+
+  ServedFigures figures() const TOWPATH_EXCLUDES(mutex_) {
+    const run::MutexLock lock(mutex_);
+    const kv::PeerLeases& peers = *keeper_->peers();
+    const auto is_there = [&](const auto& engine) { return !peers.is_lost(engine.first); };
+    return {
+        .name_space = name_space_,
+        .block_bytes = keeper_->memory().config().block_bytes().value(),
+        .host_blocks = keeper_->memory().config().num_blocks,
+        .engines = static_cast<std::uint64_t>(std::ranges::count_if(peers.known().all(), is_there)),
+        .collected = keeper_->collecting(),
+        .kept = keeper_->figures(),
+        .peers = keeper_->granting()};
+  }
+
+ private:
+  explicit ServedCache(const ConnectorNodeOptions& options) : name_space_(options.name_space) {}
+  bool serve() TOWPATH_EXCLUDES(mutex_) {
+    const run::MutexLock lock(mutex_);
+    return keeper_->progress();
+  }
+
+  const std::string name_space_;
+  std::unique_ptr<CacheNode> node_;
+  mutable run::Mutex mutex_;
+  std::unique_ptr<kv::TieredKeeper> keeper_ TOWPATH_GUARDED_BY(mutex_);
+  std::map<std::string, Instant> lost_since_ TOWPATH_GUARDED_BY(mutex_);
+  std::optional<run::Worker> server_;  // dies first
+};
+
+// The server -------------------------------------------------------------------------------------
+
+CacheServer::CacheServer(const CacheServerOptions& options) : options_(options) {}
+
+/// Caches take leave of the place while it is still served.
+CacheServer::~CacheServer() {
+  std::map<std::string, std::unique_ptr<ServedCache>> caches;
+  {
+    const run::MutexLock lock(mutex_);
+    is_closing_ = true;
+    caches.swap(caches_);
+  }
+}
+
+Result<std::unique_ptr<CacheServer>> CacheServer::open(const CacheServerOptions& options) {
+  if (!options.address.starts_with("unix:"))
+    return error(Code::invalid_argument,
+                 cat("'", printable(options.address), "' is no Unix socket"),
+                 "a server is of one host: name unix:/path");
+  if (options.caches == 0 || options.memory_bytes == 0)
+    return error(
+        Code::invalid_argument,
+        cat(format_bytes(options.memory_bytes), " of memory for ", options.caches, " caches"),
+        "give memory, for one cache at least");
+  auto made = std::unique_ptr<CacheServer>(new CacheServer(options));
+  rendezvous::HostedRendezvousOptions place;
+  place.listener.log = telemetry::Log(made->sink_, made->clock_, "serve");
+  TOWPATH_TRY(place.address, net::parse_address(options.address));
+  TOWPATH_TRY(made->place_, rendezvous::HostedRendezvous::open(std::move(place), made->clock_));
+  if (!made->place_->is_host())
+    return error(Code::already_exists, cat("another process is at ", printable(options.address)),
+                 "one server serves all engines of a host; name another socket for another");
+  TOWPATH_TRY(made->listener_, run::Worker::start("kv-serve", [one = made.get()](const auto& stop) {
+                one->listen(stop);
+              }));
+  return made;
+}
+
+/// What the engines leave at the place is heard here; served caches meet them there as guests.
+void CacheServer::listen(const run::StopToken& stop) {
+  Result<run::Poller> poller = run::Poller::open();
+  if (poller.ok()) (void)poller->add(place_->wait_fd(), 0);
+  if (poller.ok()) (void)poller->add(stop.fd(), 1);
+  std::vector<rendezvous::Change> heard;
+  place_->watch([&heard](const rendezvous::Change& change) { heard.push_back(change); });
+  for (Instant looked{0}; !stop.stop_requested();) {
+    (void)place_->progress();
+    for (const rendezvous::Change& change : std::exchange(heard, {})) hear(change);
+    if (clock_.now() - looked >= kLook) {
+      looked = clock_.now();
+      forget_lost();
+    }
+    if (poller.ok()) (void)poller->wait(kLook);
+  }
+  place_->watch({});
+}
+
+/// "CACHE/ENGINE" is an engine of the cache, or the cache itself, which is heard as well.
+void CacheServer::hear(const rendezvous::Change& change) {
+  const std::size_t slash = change.name.agent.find('/');
+  if (slash == std::string::npos ||
+      !rendezvous::covers(change.name, {change.name.agent, kv::kCatalogueLabel}))
+    return;
+  const std::string cache = change.name.agent.substr(0, slash);
+  const std::string engine = change.name.agent.substr(slash + 1);
+  if (engine == server_name(cache)) return;
+  const run::MutexLock lock(mutex_);
+  if (!change.metadata) {
+    const auto served = caches_.find(cache);
+    if (served != caches_.end()) served->second->forget(engine);
+    return;
+  }
+  Status learned = learn(cache, *change.metadata);
+  if (learned.ok()) return;
+  ++refusals_.count;
+  refusals_.last = error(learned.code(), cat("engine '", printable(engine), "' is not served"))
+                       .because(std::move(learned));
+}
+
+Status CacheServer::learn(const std::string& cache, ConstByteSpan catalogue) {
+  if (is_closing_) return error(Code::cancelled, "the server ends");
+  const auto served = caches_.find(cache);
+  if (served != caches_.end()) return served->second->learn(catalogue);
+  TOWPATH_TRY(const kv::CacheShare share, reported_share(catalogue));
+  if (cache_name(share) != cache)
+    return error(Code::invalid_argument,
+                 cat("it calls its cache ", printable(cache), ", which is ", cache_name(share)),
+                 "both sides must be of one release");
+  TOWPATH_TRY(make_cache(cache, share));
+  return caches_.at(cache)->learn(catalogue);
+}
+
+Status CacheServer::make_cache(const std::string& name, const kv::CacheShare& share) {
+  TOWPATH_TRY(const std::uint64_t block_bytes, share.config.block_bytes());
+  const std::uint64_t bytes = options_.memory_bytes / options_.caches;
+  if (bytes < 2 * block_bytes)
+    return error(Code::exhausted,
+                 cat(format_bytes(bytes), " for each of ", options_.caches,
+                     " caches, and a block has ", format_bytes(block_bytes)),
+                 "give the server more memory");
+  TOWPATH_TRY(make_place());
+  ConnectorNodeOptions options{.name_space = share.name_space,
+                               .config = share.config,
+                               .first_layer = share.first_layer,
+                               .first_head = share.first_head,
+                               .host_blocks = bytes / block_bytes,
+                               .directory = options_.directory,
+                               .disk_bytes = options_.disk_bytes / options_.caches,
+                               .direct = options_.direct,
+                               .objects = options_.objects,
+                               .cache = options_.cache,
+                               .server = options_.address};
+  TOWPATH_TRY(auto served, ServedCache::open(options));
+  caches_.emplace(name, std::move(served));
+  return {};
+}
+
+/// Errors: exhausted (all have engines).
+Status CacheServer::make_place() {
+  if (caches_.size() < options_.caches) return {};
+  const auto unused =
+      std::ranges::find_if(caches_, [](const auto& one) { return !one.second->has_engines(); });
+  if (unused == caches_.end())
+    return error(Code::exhausted,
+                 cat("there are ", caches_.size(), " caches already, all with engines"),
+                 "start the server for more unlike caches (--caches): one for each model and rank");
+  caches_.erase(unused);
+  return {};
+}
+
+void CacheServer::forget_lost() {
+  const run::MutexLock lock(mutex_);
+  for (const auto& [name, cache] : caches_) {
+    for (const std::string& engine : cache->lost_for(options_.forget_after, clock_.now())) {
+      cache->forget(engine);
+      (void)place_->drop({cat(name, "/", engine), kv::kCatalogueLabel});
+    }
+  }
+}
+
+std::vector<ServedFigures> CacheServer::figures() const {
+  const run::MutexLock lock(mutex_);
+  std::vector<ServedFigures> all;
+  for (const auto& [name, cache] : caches_) all.emplace_back(cache->figures()).name = name;
+  return all;
+}
+
+CacheServer::Refusals CacheServer::refusals() const {
+  const run::MutexLock lock(mutex_);
+  return refusals_;
+}
+
+}  // namespace towpath::standard

@@ -1,0 +1,104 @@
+// CacheServer: one process of a host keeps the KV blocks of all its engines, in its memory and in
+// the files and objects below it. Engines come and go, and are killed; what they kept stays.
+//
+//   engine: ConnectorNodeOptions{.server = "unix:/run/towpath/serve"}
+//     | leaves its catalogue there: the shape of its blocks, and which it has
+//     v
+//   [ Unix socket ] --> served cache of that shape, made when the first engine of it comes
+//                          | leases what the engine has, proves it, keeps it      (BlockCollector)
+//                          ' grants what it has to every engine of the shape      (BlockLessor)
+//
+// No block goes by the socket: both sides copy between their own memory and that of the other,
+// which is mapped, or read by the kernel. Only processes of the server's user, and root, are heard.
+// Ranks of unlike shares have caches of their own; all have the same part of the memory, the files
+// and the objects. A server that dies costs misses; engines find the next one at the same socket.
+// Thread: any; each served cache has a thread, and the socket.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <towpath/kv/figures.h>
+#include <towpath/run/mutex.h>
+#include <towpath/run/worker.h>
+#include <towpath/standard/connector_options.h>
+#include <towpath/standard/stderr_sink.h>
+#include <towpath/sys/clock.h>
+
+namespace towpath::kv {
+struct CacheShare;
+}
+namespace towpath::rendezvous {
+class HostedRendezvous;
+struct Change;
+}  // namespace towpath::rendezvous
+
+namespace towpath::standard {
+
+struct CacheServerOptions {
+  std::string address;             ///< "unix:/path" or "unix:@name"
+  std::uint64_t memory_bytes = 0;  ///< of all caches together
+  /// Unlike caches (a model, times its ranks of unlike heads) that share all this evenly. One that
+  /// is without an engine makes place for another; its files stay.
+  std::size_t caches = 1;
+  std::string directory;  ///< empty: no files
+  std::uint64_t disk_bytes = 16 * kGiB;
+  bool direct = false;
+  std::optional<ObjectPlace> objects{};
+  kv::TieredCacheOptions cache{};
+  Duration forget_after = std::chrono::seconds(30);  ///< an engine that is lost
+};
+
+/// What is served to the engines of one shape.
+struct ServedFigures {
+  std::string name;        ///< as folders and catalogues have it
+  std::string name_space;  ///< as the engines reported it
+  std::uint64_t block_bytes = 0;
+  std::uint64_t host_blocks = 0;  ///< that there is memory for
+  std::uint64_t engines = 0;      ///< that are there now
+  kv::CollectorFigures collected;
+  kv::KeeperFigures kept;
+  kv::PeerFigures peers;
+};
+
+class CacheServer {
+ public:
+  /// Errors: invalid_argument (options), already_exists (another server is at the address), denied,
+  /// and those of listening there.
+  static Result<std::unique_ptr<CacheServer>> open(const CacheServerOptions& options);
+  /// What is in memory alone goes to the files and objects.
+  ~CacheServer();
+
+  std::vector<ServedFigures> figures() const TOWPATH_EXCLUDES(mutex_);
+  struct Refusals {
+    std::uint64_t count = 0;
+    Status last;  ///< of an engine that has no cache here
+  };
+  Refusals refusals() const TOWPATH_EXCLUDES(mutex_);
+
+ private:
+  class ServedCache;
+
+  explicit CacheServer(const CacheServerOptions& options);
+  void listen(const run::StopToken& stop);
+  void hear(const rendezvous::Change& change) TOWPATH_EXCLUDES(mutex_);
+  Status learn(const std::string& cache, ConstByteSpan catalogue) TOWPATH_REQUIRES(mutex_);
+  Status make_cache(const std::string& name, const kv::CacheShare& share) TOWPATH_REQUIRES(mutex_);
+  Status make_place() TOWPATH_REQUIRES(mutex_);
+  void forget_lost() TOWPATH_EXCLUDES(mutex_);
+
+  const CacheServerOptions options_;
+  const sys::SystemClock clock_;
+  StderrSink sink_;
+  std::unique_ptr<rendezvous::HostedRendezvous> place_;  // the listening thread's
+  mutable run::Mutex mutex_;
+  std::map<std::string, std::unique_ptr<ServedCache>> caches_ TOWPATH_GUARDED_BY(mutex_);
+  bool is_closing_ TOWPATH_GUARDED_BY(mutex_) = false;
+  Refusals refusals_ TOWPATH_GUARDED_BY(mutex_);
+  std::optional<run::Worker> listener_;  // dies first
+};
+
+}  // namespace towpath::standard

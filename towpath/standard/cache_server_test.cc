@@ -1,0 +1,226 @@
+// A server of the host's KV blocks, and engines that come, go, and are killed.
+#include <atomic>
+#include <csignal>
+#include <functional>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <towpath/core/text.h>
+#include <towpath/memory/shared_region.h>
+#include <towpath/run/eventually.h>
+#include <towpath/standard/cache_server.h>
+#include <towpath/standard/engine_fixture.h>
+#include <towpath/sys/temporary_directory.h>
+
+namespace towpath::standard {
+namespace {
+
+using fixture::Engine;
+constexpr std::uint64_t kFound = 2 * fixture::kTokens;  // of a prompt that was served before
+
+struct CacheServerTest : ::testing::Test {
+  CacheServerOptions server_options() const {
+    return {.address = address, .memory_bytes = 1 << 20, .forget_after = std::chrono::seconds(1)};
+  }
+  CacheServerOptions with_files() const {
+    CacheServerOptions options = server_options();
+    options.directory = folder.path() + "/files";
+    options.disk_bytes = 1 << 24;
+    return options;
+  }
+  ConnectorNodeOptions engine_options() const { return {.server = address}; }
+
+  static bool finds(Engine& engine) {
+    return run::eventually([&] {
+      engine.update();
+      return engine.found("peek") == kFound;
+    });
+  }
+  static Status sync(Engine& engine) {
+    return engine.node->call([](auto& worker) { return worker.sync(); });
+  }
+  /// Keeps what it computes for the prompt, until the server has it.
+  void keep(Engine& engine, std::byte seed) const {
+    ASSERT_TRUE(is_met(engine));
+    EXPECT_EQ(engine.serve("first", seed), 0U);
+    const Status synced = sync(engine);
+    EXPECT_TRUE(synced.ok()) << synced.to_string();
+  }
+  static bool is_met(Engine& engine) {
+    return run::eventually([&] { return engine.node->granting().peers == 1; });
+  }
+
+  sys::TemporaryDirectory folder = sys::TemporaryDirectory::create().value();
+  std::string address = cat("unix:", folder.path(), "/serve");
+};
+
+/// Seen by this process and its children.
+class SharedCounter {
+ public:
+  std::atomic<std::uint64_t>& count() const {
+    return *reinterpret_cast<std::atomic<std::uint64_t>*>(memory_->bytes().data());
+  }
+
+ private:
+  memory::SharedRegion memory_ =
+      memory::SharedMemoryRegion::create({.name = "counter", .size_bytes = 4096}).value();
+};
+
+/// Runs `work` in a process of its own, until it is killed.
+pid_t in_a_process(const std::function<void()>& work) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  work();
+  for (;;) ::pause();
+}
+
+void kill_and_reap(pid_t child) {
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_F(CacheServerTest, what_an_engine_keeps_outlives_it_and_is_given_to_others) {
+  const auto server = CacheServer::open(server_options()).value();
+  {
+    Engine first(engine_options());
+    keep(first, std::byte{7});
+  }
+  Engine second(engine_options()), third(engine_options());
+  for (Engine* engine : {&second, &third}) {
+    ASSERT_TRUE(finds(*engine)) << engine->node->granting().last_failure.to_string();
+    EXPECT_EQ(engine->serve("again", std::byte{9}), kFound);
+    EXPECT_EQ(engine->first_byte(), std::byte{7});
+  }
+  const auto served = server->figures();
+  ASSERT_EQ(served.size(), 1U);
+  EXPECT_EQ(served[0].name_space, "a model");
+  EXPECT_EQ(served[0].collected.collected, 3U);
+  EXPECT_GE(served[0].peers.granted, 4U);
+  EXPECT_EQ(server->refusals().count, 0U) << server->refusals().last.to_string();
+}
+
+TEST_F(CacheServerTest, an_engine_that_is_killed_is_forgotten_and_what_it_kept_is_not) {
+  const auto server = CacheServer::open(server_options()).value();
+  std::vector<std::unique_ptr<Engine>> engines;
+  const pid_t killed = in_a_process([&] {
+    keep(*engines.emplace_back(std::make_unique<Engine>(engine_options())), std::byte{7});
+  });
+  ASSERT_TRUE(run::eventually([&] {
+    const auto served = server->figures();
+    return served.size() == 1 && served[0].collected.collected == 3;
+  }));
+  kill_and_reap(killed);
+  ASSERT_TRUE(run::eventually([&] { return server->figures()[0].peers.peers == 0; }));
+  Engine next(engine_options());
+  ASSERT_TRUE(finds(next));
+  EXPECT_EQ(next.serve("again", std::byte{9}), kFound);
+  EXPECT_EQ(next.first_byte(), std::byte{7});
+}
+
+TEST_F(CacheServerTest, a_server_that_is_killed_costs_misses_until_the_next_is_there) {
+  const SharedCounter written;
+  const auto serve = [&] {
+    return in_a_process([&] {
+      const auto server = CacheServer::open(with_files()).value();
+      for (;; std::this_thread::yield())
+        for (const ServedFigures& served : server->figures()) written.count() = served.kept.written;
+    });
+  };
+  pid_t server = serve();
+  Engine engine(engine_options());
+  keep(engine, std::byte{7});
+  ASSERT_TRUE(run::eventually([&] { return written.count() == 3; }));
+  kill_and_reap(server);
+  {
+    Engine alone(engine_options());
+    EXPECT_EQ(alone.serve("first", std::byte{9}), 0U);
+    EXPECT_EQ(alone.first_byte(), std::byte{9});
+  }
+  server = serve();
+  Engine next(engine_options());
+  ASSERT_TRUE(finds(next)) << next.node->granting().last_failure.to_string();
+  EXPECT_EQ(next.serve("again", std::byte{9}), kFound);
+  EXPECT_EQ(next.first_byte(), std::byte{7});
+  engine.first_token = 500;
+  EXPECT_EQ(engine.serve("another prompt", std::byte{8}), 0U);
+  EXPECT_TRUE(sync(engine).ok());
+  next.first_token = 500;
+  EXPECT_TRUE(finds(next)) << "an engine that was there before finds the next server, too";
+  kill_and_reap(server);
+}
+
+TEST_F(CacheServerTest, an_engine_works_without_a_server_and_finds_it_later) {
+  Engine engine(engine_options());
+  EXPECT_EQ(engine.serve("first", std::byte{7}), 0U);
+  EXPECT_EQ(engine.serve("again", std::byte{9}), kFound) << "its own memory has it";
+  const auto server = CacheServer::open(server_options()).value();
+  ASSERT_TRUE(run::eventually([&] {
+    const auto served = server->figures();
+    return served.size() == 1 && served[0].collected.collected == 3;
+  })) << "what it kept before is taken, too";
+}
+
+TEST_F(CacheServerTest, an_unlike_cache_needs_room_for_another) {
+  const auto server = CacheServer::open(server_options()).value();
+  std::optional<Engine> first(engine_options());
+  ASSERT_TRUE(is_met(*first));
+  ConnectorNodeOptions other = engine_options();
+  other.config.inner_dim = 32;
+  Engine second(other);
+  ASSERT_TRUE(run::eventually([&] { return server->refusals().count > 0; }));
+  EXPECT_NE(server->refusals().last.to_string().find("--caches"), std::string::npos)
+      << server->refusals().last.to_string();
+  EXPECT_EQ(second.serve("first", std::byte{7}), 0U);
+  first.reset();
+  EXPECT_TRUE(is_met(second)) << "the cache that nobody uses makes place";
+}
+
+TEST_F(CacheServerTest, one_server_is_at_an_address_and_engines_have_peers_or_a_server) {
+  const auto server = CacheServer::open(server_options()).value();
+  EXPECT_EQ(CacheServer::open(server_options()).code(), Code::already_exists);
+  CacheServerOptions far = server_options();
+  far.address = "tcp://127.0.0.1:1";
+  EXPECT_EQ(CacheServer::open(far).code(), Code::invalid_argument);
+  ConnectorNodeOptions both = engine_options();
+  both.host_blocks = 16;
+  both.peers.rendezvous = "scope:a";
+  EXPECT_EQ(ConnectorNode::open(both).code(), Code::invalid_argument);
+  both.peers.rendezvous = "";
+  both.server = "tcp://127.0.0.1:1";
+  EXPECT_EQ(ConnectorNode::open(both).code(), Code::invalid_argument);
+}
+
+TEST_F(CacheServerTest, another_user_is_not_served) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can start a process of another user";
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);  // so that the socket alone is in its way
+  const auto server = CacheServer::open(server_options()).value();
+  Engine own(engine_options());
+  keep(own, std::byte{7});
+  ::chmod((folder.path() + "/serve").c_str(), 0777);
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(3);
+    Engine other(engine_options());
+    const bool was_cut_off = run::eventually([&] {
+      other.update();
+      return other.node->granting().last_failure.code() == Code::unavailable;
+    });
+    if (!was_cut_off) ::_exit(1);
+    ::_exit(other.found("peek") == 0 && other.node->granting().peers == 0 ? 0 : 2);
+  }
+  int ended = 0;
+  ::waitpid(child, &ended, 0);
+  EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == 0) << ended;
+  EXPECT_EQ(server->figures()[0].peers.peers, 1U);
+}
+
+}  // namespace
+}  // namespace towpath::standard

@@ -1,0 +1,82 @@
+// Engine: both halves of a connector, and the cache of an engine that computes prompts: for tests
+// only. Thread: one.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <towpath/kv/connector/scheduler.h>
+#include <towpath/memory/system_region.h>
+#include <towpath/standard/connector_node.h>
+
+namespace towpath::standard::fixture {
+
+inline constexpr std::uint64_t kTokens = 4;
+inline constexpr std::uint64_t kPrompt = 3 * kTokens;
+
+/// Both halves of a connector; every byte of what is computed for a prompt is `seed`.
+struct Engine {
+  explicit Engine(const ConnectorPeers& peers) : Engine(ConnectorNodeOptions{.peers = peers}) {}
+  /// But for what every engine of these tests has.
+  explicit Engine(ConnectorNodeOptions options) {
+    options.name_space = "a model";
+    const std::uint64_t inner_dim = options.config.inner_dim;
+    options.config = {.num_blocks = 4,
+                      .num_layers = 2,
+                      .outer_dim = 2,
+                      .page_size = kTokens,
+                      .inner_dim = inner_dim == 0 ? 16 : inner_dim,
+                      .dtype_width_bytes = 2,
+                      .num_heads = 2};
+    options.host_blocks = 16;
+    const std::uint64_t layer_bytes = options.config.payload_bytes().value() / 2;
+    for (int layer = 0; layer < 2; ++layer)
+      options.caches.push_back(memory::SystemRegion::allocate(layer_bytes).value());
+    caches = options.caches;
+    node = ConnectorNode::open(options).value();
+    scheduler.emplace(
+        kv::ConnectorScheduler::make({.tokens_per_block = kTokens,
+                                      .background_from_tokens = options.driven ? 1 : UINT64_MAX})
+            .value());
+    update();
+  }
+  void update() {
+    const auto report = node->call([](auto& worker) { return worker.take_report(); });
+    ASSERT_TRUE(scheduler->update(report).ok());
+  }
+  std::uint64_t found(const kv::RequestId& request) {
+    std::vector<kv::TokenId> tokens(kPrompt);
+    std::iota(tokens.begin(), tokens.end(), first_token);
+    return scheduler->match({.request = request, .tokens = tokens}).value().tokens;
+  }
+  /// How many tokens were loaded.
+  std::uint64_t serve(const kv::RequestId& request, std::byte seed) {
+    for (const auto& cache : caches) std::ranges::fill(cache->bytes(), seed);
+    const std::uint64_t loaded = found(request);
+    EXPECT_TRUE(scheduler->allocate(request, std::vector<std::uint64_t>{0, 1, 2}, loaded).ok());
+    EXPECT_TRUE(
+        scheduler->advance(request, {.computed_before = loaded, .computed_after = kPrompt}).ok());
+    const Status stepped = node->call([&](kv::ConnectorWorker& worker) -> Status {
+      TOWPATH_TRY(worker.start_step(scheduler->build()));
+      for (std::uint64_t layer = 0; layer < 2; ++layer)
+        TOWPATH_TRY(worker.wait_for_layer_load(layer));
+      worker.wait_for_save();
+      return {};
+    });
+    EXPECT_TRUE(stepped.ok()) << stepped.to_string();
+    update();
+    return loaded;
+  }
+  std::byte first_byte() const { return caches.front()->bytes().front(); }
+
+  kv::TokenId first_token = 100;  ///< of the prompt; the others follow
+  std::vector<memory::SharedRegion> caches;
+  std::unique_ptr<ConnectorNode> node;
+  std::optional<kv::ConnectorScheduler> scheduler;
+};
+
+}  // namespace towpath::standard::fixture
