@@ -5,6 +5,7 @@
 namespace towpath::kv {
 
 void CatalogueJournal::note(BlockHash hash, bool is_here) {
+  if (is_here && here_.size() == kMostHere) return;
   const bool is_change = is_here ? here_.insert(hash).second : here_.erase(hash) > 0;
   if (!is_change) return;
   ++edition_;

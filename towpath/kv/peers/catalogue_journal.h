@@ -19,6 +19,9 @@ namespace towpath::kv {
 class CatalogueJournal {
  public:
   static constexpr std::size_t kMostKept = 8 * kMaxChangesReported;
+  /// Beyond, peers do not hear of a block that comes: the whole must fit where it is published
+  /// (rendezvous::kMaxMetadataBytes), with what else a catalogue has.
+  static constexpr std::size_t kMostHere = kMaxHashesListed / 16 * 15;
 
   /// The block is here now, or is not. No change if that is how it was.
   void note(BlockHash hash, bool is_here);

@@ -53,6 +53,20 @@ TEST(CatalogueJournalTest, what_is_not_kept_or_is_more_than_the_whole_is_not_cov
   EXPECT_TRUE(journal.covers(journal.edition() - kMaxChangesReported));
 }
 
+TEST(CatalogueJournalTest, the_whole_of_too_many_blocks_can_be_published_all_the_same) {
+  CatalogueJournal journal;
+  for (BlockHash hash = 0; hash < kMaxHashesListed + 10; ++hash) journal.note(hash, true);
+  const Catalogue whole{.name_space = std::string(1000, 'm'),
+                        .package = Bytes(256 * kKiB),
+                        .hashes = {journal.here().begin(), journal.here().end()},
+                        .edition = journal.edition()};
+  EXPECT_TRUE(rendezvous::check_metadata(encode(whole).value()).ok());
+  EXPECT_EQ(journal.edition(), journal.here().size());
+  journal.note(0, false);
+  journal.note(CatalogueJournal::kMostHere + 5, true);
+  EXPECT_TRUE(journal.here().contains(CatalogueJournal::kMostHere + 5)) << "there is room again";
+}
+
 TEST(CatalogueJournalTest, a_hundred_changes_of_many_blocks_are_reported_in_a_kilobyte) {
   CatalogueJournal journal;
   for (BlockHash hash = 0; hash < 100'000; ++hash) journal.note(hash, true);
