@@ -138,6 +138,7 @@ void add_bench(Command& towpath);
 void add_flight(Command& towpath);
 void add_record(Command& towpath);
 void add_run(Command& towpath);
+void add_serve(Command& towpath);
 void add_top(Command& towpath);
 void add_version(Command& towpath);
 

@@ -21,6 +21,7 @@ Examples:
   towpath top flights                 what running nodes do, in the terminal
   towpath record flights -o s.csv     write down the transfers of running nodes, for replay
   towpath run -n 4 -- ./program       start the processes of a program with symmetric memory
+  towpath serve --memory 64GiB        keep the KV blocks of all engines of this host
   towpath trace generate -o t.jsonl   a trace of KV-cache use, of the published shape
   towpath trace info t.jsonl          what a trace holds
   towpath replay --trace t.jsonl      move that KV cache between two processes)";
@@ -39,6 +40,7 @@ Exit run(int argc, char** argv) {
   add_flight(towpath);
   add_record(towpath);
   add_run(towpath);
+  add_serve(towpath);
   add_top(towpath);
   add_version(towpath);
   return line.run(argc, argv);

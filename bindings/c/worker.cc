@@ -75,7 +75,8 @@ Result<standard::ConnectorNodeOptions> options_of(const towpath_worker_options_t
       .rank = reported.rank,
       .first_layer = reported.first_layer,
       .first_head = reported.first_head,
-      .directory = text_or_none(reported.directory)};
+      .directory = text_or_none(reported.directory),
+      .server = text_or_none(reported.server)};
   if (reported.objects != nullptr) {
     TOWPATH_TRY(options.objects, standard::ObjectPlace::parse(reported.objects));
   }

@@ -13,7 +13,7 @@ import traceback
 import conversations
 import harness
 import hybrid
-from harness import ASK, BLOCK, Engine, make_model, nixl, one_by_one, prompt, say, towpath
+from harness import ASK, BLOCK, Engine, Server, make_model, nixl, one_by_one, prompt, say, towpath
 from hybrid import hybrid_states, hybrid_windows
 from lmcache_l2 import lmcache
 from sglang_hicache import sglang
@@ -123,6 +123,36 @@ def peers(work):
         assert one_by_one(lessee, prompts)[0] == cached, "wrong tokens after the peer's death"
         failed = lessee.figures()["worker"]["failed_blocks"]
     return f"{sum(whole[:3])} tokens leased; the lessor was killed: {failed} blocks failed, tokens identical"
+
+
+def one_server(work):
+    """Two engines keep their blocks in one `towpath serve`: an engine is killed, then the server, which starts again."""
+    model, prompts = make_model(work / "model"), [prompt(400 + seed, 200 + 100 * seed) for seed in range(4)]
+    computed, cached = by_itself(model, prompts)
+    socket, whole = work / "serve", whole_blocks(prompts)
+    connector = towpath(server=f"unix:{socket}")
+    with Server(socket, work / "kv") as server, Engine(model, connector) as second:
+        with Engine(model, connector) as first:
+            assert one_by_one(first, prompts) == (computed, [0] * 4)
+            first.sync()
+            first.kill()
+        say("the engine that computed was killed")
+        second.await_found(prompts=prompts, counts=whole)
+        assert one_by_one(second, prompts) == (cached, whole)
+        assert second.figures()["worker"]["leased"] == sum(whole) // BLOCK
+        server.await_written(sum(whole) // BLOCK)
+        server.kill()
+        say("the server was killed")
+        assert one_by_one(second, prompts) == (cached, whole), "its own memory has them"
+        with Server(socket, work / "kv"), Engine(model, connector) as third:
+            third.await_found(prompts=prompts, counts=whole)
+            assert one_by_one(third, prompts) == (cached, whole)
+            more = [prompt(499, 400)]
+            second_answer, _ = one_by_one(second, more)
+            second.sync()
+            third.await_found(prompts=more, counts=whole_blocks(more))
+            assert one_by_one(third, more)[1] == whole_blocks(more), second_answer
+    return f"{sum(whole)} tokens from the server after the engine's death, and again from its files after its own"
 
 
 def two_ranks(work):
@@ -251,7 +281,7 @@ def nixl_pull(work):
 
 
 CASES = {function.__name__: function for function in (
-    restart_in_background, restart_in_step, random_conversations, conversations_in_step, peers, two_ranks,
+    restart_in_background, restart_in_step, random_conversations, conversations_in_step, peers, one_server, two_ranks,
     preemption_in_background, preemption_in_step, preemption_beside_prefix_cache, load_or_compute, salts_and_reset, wrong_settings,
     nixl_pull, hybrid_windows, hybrid_states, hybrid_conversations, lmcache, sglang)}
 

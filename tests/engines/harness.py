@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -64,6 +65,35 @@ def nixl(role, port):
 
 ASK = {"kv_transfer_params": {"do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None,
                               "remote_block_ids": None, "remote_host": None, "remote_port": None}}
+
+
+class Server:
+    """A `towpath serve` at `socket`, with files in `directory`. `with` ends it; kill() does what its name says."""
+
+    def __init__(self, socket, directory, memory="1GiB", caches=1):
+        self.process = subprocess.Popen(
+            [str(ROOT / "build" / "release" / "tools" / "towpath"), "serve", "--socket", str(socket), "--memory", memory,
+             "--directory", str(directory), "--caches", str(caches), "--interval", "1"], stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline().startswith("serving at"), self.process.wait()
+
+    def await_written(self, blocks):
+        """Until its files have so many, as its table says."""
+        for line in self.process.stdout:
+            cells = re.split(r"\s{2,}", line.strip())
+            if cells[0].startswith("kv-") and int(cells[7].replace(",", "")) >= blocks:
+                return
+        raise EngineDied(f"the server ended with {self.process.wait()}")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.communicate()
 
 
 class EngineDied(Exception):

@@ -8,7 +8,7 @@
 #include <towpath/run/poller.h>
 #include <towpath/standard/cache_node.h>
 #include <towpath/standard/cache_server.h>
-#include <towpath/standard/stderr_sink.h>
+#include <towpath/standard/user_token.h>
 
 namespace towpath::standard {
 namespace {
@@ -31,6 +31,12 @@ Result<kv::CacheShare> reported_share(ConstByteSpan bytes) {
 }
 
 }  // namespace
+
+Result<std::string> own_server_address() {
+  const std::string token = shared_token_file(read_environment());
+  TOWPATH_TRY(find_shared_token(token));
+  return cat("unix:", token.substr(0, token.rfind('/')), "/serve");
+}
 
 /// A cache, and the thread that serves it.
 class CacheServer::ServedCache {

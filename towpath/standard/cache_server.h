@@ -52,6 +52,10 @@ struct CacheServerOptions {
   Duration forget_after = std::chrono::seconds(30);  ///< an engine that is lost
 };
 
+/// A socket in a directory that only this user can enter, which is made (docs/security.md). Errors:
+/// denied (another user's, or open to others), those of the file system.
+Result<std::string> own_server_address();
+
 /// What is served to the engines of one shape.
 struct ServedFigures {
   std::string name;        ///< as folders and catalogues have it

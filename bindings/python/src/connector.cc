@@ -251,6 +251,7 @@ void to_keeping(const py::dict& reported, standard::ConnectorNodeOptions& option
   const auto text = [&](const char* name) { return py::cast<Name>(reported[name]).value; };
   options.host_blocks = number(reported, "host_blocks");
   options.directory = text("directory");
+  options.server = text("server");
   options.disk_bytes = number(reported, "disk_bytes");
   options.direct = py::cast<bool>(reported["direct"]);
   options.driven = py::cast<bool>(reported["driven"]);

@@ -110,7 +110,8 @@ class Worker:
     `axes` names the dimensions of each; where its elements lie, its strides say. `name_space` says what
     neither does: the model, its version and the type of its elements. Blocks are kept in memory; with a `directory` in files, too
     (`direct`: past the page cache, O_DIRECT), and with `objects` ("s3://bucket/prefix:100GiB", and
-    "?endpoint_override=http://host:port" where the environment does not say it) in a store. With `peers`, those of others can be loaded too.
+    "?endpoint_override=http://host:port" where the environment does not say it) in a store. With `peers`, those of others can be loaded too; with `server`,
+    the socket of a `towpath serve` of this host ("unix:/path"), what is kept is that server's, for all engines.
 
     `policy` chooses who goes when memory is full ("lru", "s3-fifo", "adaptive", ...), `digest` what proves
     blocks ("xxh3_64", "crc32c"); with `min_accesses=2` a block is demoted at its second access. `kvbm=True`:
@@ -122,7 +123,7 @@ class Worker:
     def __init__(self, caches, *, name_space, axes="outer block token head dim", rank=0,
                  first_layer=0, first_head=0, host_blocks=1024, directory="",
                  disk_bytes=16 << 30, direct=False, objects="", policy="", digest="", min_accesses=0, kvbm=None,
-                 peers=None, driven=False):
+                 peers=None, server="", driven=False):
         if axes not in _SHAPES:
             raise ValueError(f"axes are one of: {', '.join(map(repr, _SHAPES))}")
         self._layers = {name: i for i, name in enumerate(caches)} if hasattr(caches, "keys") else {}
@@ -138,7 +139,7 @@ class Worker:
         first, heads_first = _SHAPES[axes]
         place = {"rank": rank, "first_layer": first_layer, "first_head": first_head}
         keeping = {"host_blocks": host_blocks, "directory": directory, "disk_bytes": disk_bytes, "direct": direct,
-                   "objects": objects, "policy": policy, "digest": digest, "min_accesses": min_accesses, "driven": driven,
+                   "objects": objects, "server": server, "policy": policy, "digest": digest, "min_accesses": min_accesses, "driven": driven,
                    "kvbm": _kvbm_text(kvbm)}
         strides = _strides(layers[0])
         if any(_strides(layer) != strides for layer in layers):

@@ -232,7 +232,7 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
 
     def get_external_cache_hit_sources(self, request, num_external_tokens):
         mine = self._settings
-        only_memory = not (mine.directory or mine.objects or mine.peers)
+        only_memory = not (mine.directory or mine.objects or mine.peers or mine.server)
         source = CacheHitSource.HOST if only_memory else CacheHitSource.EXTERNAL_UNSPECIFIED
         return {source: num_external_tokens} if num_external_tokens else {}
 
@@ -244,8 +244,8 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
         return self._scheduler.has_work()
 
     def reset_cache(self):
-        if self._settings.objects or self._settings.peers:
-            _logger.warning("towpath: not reset: objects and peers keep what was computed; give another \"model\"")
+        if self._settings.objects or self._settings.peers or self._settings.server:
+            _logger.warning("towpath: not reset: objects, peers and a server keep what was computed; give another \"model\"")
             return False
         done = self._scheduler.reset()
         if not done:

@@ -41,7 +41,7 @@ class WorkerSide:
             geometry.caches, name_space=self._name_space, axes=AXES, directory=settings.directory,
             host_blocks=settings.blocks_in_memory(geometry.block_bytes, self._least_blocks),
             disk_bytes=settings.disk, direct=settings.direct, objects=settings.objects, policy=settings.policy, digest=settings.digest,
-            min_accesses=settings.min_accesses, peers=settings.peers, driven=True, **self._place)
+            min_accesses=settings.min_accesses, peers=settings.peers, server=settings.server, driven=True, **self._place)
 
     # A step -----------------------------------------------------------------------------------
 

@@ -12,7 +12,8 @@ class Settings:
     """One field for each key. Sizes are of one rank: a model of two ranks keeps twice as much.
 
     `memory`: what is kept in the host's memory; 0: 1 GiB, or as much as two steps need. `directory`: below it
-    are files, at most `disk` bytes of them. `direct`, `objects`, `policy`, `digest`, `min_accesses` and `peers` are those
+    are files, at most `disk` bytes of them. `server` is the socket of a `towpath serve` of this host, which keeps the blocks of all its
+    engines. `direct`, `objects`, `policy`, `digest`, `min_accesses` and `peers` are those
     of towpath.connector.Worker; `peers` has the fields of towpath.connector.Peers. `model` replaces the name
     that is made of the model's configuration and weights. With `loads_in_background` a load holds up no step,
     with `saves_in_background` no save does. `load`: "cheaper", so that what is computed sooner than it is loaded, by what both took
@@ -23,6 +24,7 @@ class Settings:
     disk: int = 16 << 30
     direct: bool = False
     objects: str = ""
+    server: str = ""
     peers: Optional[Peers] = None
     policy: str = ""
     digest: str = ""

@@ -1,0 +1,87 @@
+"""`towpath serve`: workers of a host keep their blocks in one process."""
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+
+import numpy
+import pytest
+from test_connector import AXES, caches, content, serve
+
+from towpath import errors
+from towpath.connector import Peers, Scheduler, Worker
+
+COMMAND = os.environ.get("TOWPATH_COMMAND") or shutil.which("towpath")
+pytestmark = pytest.mark.skipif(not COMMAND, reason="there is no command `towpath` (TOWPATH_COMMAND)")
+LIMIT_S = 60  # of what never comes
+
+
+@contextlib.contextmanager
+def server(socket, *words):
+    process = subprocess.Popen([COMMAND, "serve", "--socket", str(socket), "--memory", "4MiB", *map(str, words)],
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline().startswith(f"serving at unix:{socket}: 4.00 MiB of memory for 1 cache")
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=LIMIT_S)
+
+
+def eventually(true):
+    end = time.monotonic() + LIMIT_S
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def open_worker(socket, **more):
+    layers = caches()
+    return layers, Worker(layers, name_space="m", server=f"unix:{socket}", **more)
+
+
+def found(worker, scheduler):
+    scheduler.update(worker.take_report())
+    tokens, _ = scheduler.match("peek", range(12))
+    scheduler.finish("peek")
+    return tokens
+
+
+def test_what_one_worker_keeps_another_loads(tmp_path):
+    part = AXES["outer block token head dim"][1]
+    with server(tmp_path / "serve", "--directory", tmp_path / "kv") as process:
+        layers, worker = open_worker(tmp_path / "serve")
+        with worker:
+            eventually(lambda: worker.figures()["peers"] == 1)
+            assert serve(Scheduler(4), worker, layers, "first", [0, 1, 2]) == 0
+            worker.sync()
+        layers, worker = open_worker(tmp_path / "serve")
+        with worker:
+            scheduler = Scheduler(4)
+            eventually(lambda: found(worker, scheduler) == 8)
+            assert serve(scheduler, worker, layers, "again", [5, 6, 7]) == 8
+            for i in range(2):
+                assert numpy.array_equal(part(layers[0], 5 + i), content(i, part(layers[0], 5 + i).shape))
+        assert process.poll() is None
+    assert process.returncode == 0
+
+
+def test_a_worker_works_without_its_server(tmp_path):
+    layers, worker = open_worker(tmp_path / "serve")
+    with worker:
+        scheduler = Scheduler(4)
+        assert serve(scheduler, worker, layers, "first", [0, 1, 2]) == 0
+        assert serve(scheduler, worker, layers, "again", [5, 6, 7]) == 8
+        worker.sync()
+
+
+def test_what_is_wrong_is_said(tmp_path):
+    with pytest.raises(errors.InvalidArgument, match="name the Unix socket"):
+        Worker(caches(), name_space="m", server="tcp://10.0.0.1:7")
+    with pytest.raises(errors.InvalidArgument, match="name one of the two"):
+        Worker(caches(), name_space="m", server=f"unix:{tmp_path}/serve", peers=Peers("scope:m"))
+    with server(tmp_path / "serve"):
+        second = subprocess.run([COMMAND, "serve", "--socket", str(tmp_path / "serve"), "--memory", "1MiB"],
+                                capture_output=True, text=True, timeout=LIMIT_S)
+        assert second.returncode == 3 and "another process is at" in second.stderr, second

@@ -1,0 +1,161 @@
+// `towpath serve`: one process keeps the KV blocks of all engines of a host.
+#include <csignal>
+#include <memory>
+
+#include <poll.h>
+
+#include <towpath/core/text.h>
+#include <towpath/standard/cache_server.h>
+#include <towpath/standard/connector_words.h>
+
+#include "tools/command.h"
+#include "tools/output.h"
+#include "tools/replay/memory.h"
+#include "tools/run/signals.h"
+#include "tools/table.h"
+#include "tools/units.h"
+
+namespace towpath::tools {
+namespace {
+
+constexpr const char* kServeExamples = R"(
+Examples:
+  towpath serve --memory 64GiB
+  towpath serve --memory 64GiB --directory /nvme/kv --disk 1TiB
+  towpath serve --memory 64GiB --caches 2          a model of two ranks, or two models
+
+Engines name its socket: {"server": "unix:..."} in vLLM's kv_connector_extra_config, server="unix:..."
+of towpath.connector.Worker. What they keep stays here when they end, or are killed.)";
+
+struct ServeArguments {
+  std::string socket, memory, directory, objects;
+  std::string disk = "16GiB", policy = "lru";
+  std::uint64_t caches = 1, min_accesses = 1;
+  bool direct = false;
+  double interval_s = 10;
+};
+
+Result<standard::CacheServerOptions> options_of(const ServeArguments& arguments) {
+  standard::CacheServerOptions options{.address = cat("unix:", arguments.socket),
+                                       .caches = arguments.caches,
+                                       .directory = arguments.directory,
+                                       .direct = arguments.direct};
+  if (arguments.socket.empty()) {
+    TOWPATH_TRY(options.address, standard::own_server_address());
+  }
+  TOWPATH_TRY(options.memory_bytes, parse_bytes(arguments.memory));
+  TOWPATH_TRY(options.disk_bytes, parse_bytes(arguments.disk));
+  if (!arguments.objects.empty()) {
+    TOWPATH_TRY(options.objects, standard::ObjectPlace::parse(arguments.objects));
+  }
+  standard::ConnectorNodeOptions words;
+  TOWPATH_TRY(
+      standard::apply({.policy = arguments.policy, .min_accesses = arguments.min_accesses}, words));
+  options.cache = words.cache;
+  const auto available = replay::available_memory();
+  if (available && options.memory_bytes > *available)
+    return error(Code::exhausted,
+                 cat(size_text(options.memory_bytes), " of memory are wanted, and ",
+                     size_text(*available), " can be had"),
+                 "serve with less --memory");
+  return options;
+}
+
+std::string greeting(const standard::CacheServerOptions& options) {
+  std::string text =
+      cat("serving at ", options.address, ": ", size_text(options.memory_bytes), " of memory for ",
+          options.caches, options.caches == 1 ? " cache" : " caches");
+  if (!options.directory.empty())
+    text += cat(", ", size_text(options.disk_bytes), " of files in ", options.directory);
+  if (options.objects) text += ", objects";
+  return cat(text, "\nengines: {\"server\": \"", options.address,
+             "\"} in vLLM's kv_connector_extra_config\n");
+}
+
+std::string table_of(const std::vector<standard::ServedFigures>& caches) {
+  Table table({{"cache"},
+               {"model"},
+               {"block", Align::right},
+               {"room", Align::right},
+               {"engines", Align::right},
+               {"taken", Align::right},
+               {"granted", Align::right},
+               {"written", Align::right},
+               {"not proven", Align::right}});
+  for (const standard::ServedFigures& one : caches) {
+    table.add(
+        {one.name,
+         printable(one.name_space, 32),
+         size_text(one.block_bytes),
+         grouped(one.host_blocks),
+         grouped(one.engines),
+         grouped(one.collected.collected),
+         grouped(one.peers.granted),
+         grouped(one.kept.written),
+         {grouped(one.peers.not_proven), one.peers.not_proven > 0 ? Tone::warning : Tone::plain}});
+    if (!one.kept.last_failure.ok()) table.note(story_of(one.kept.last_failure));
+  }
+  return table.text(Colours::no);
+}
+
+/// What has changed is printed now and then. Until a signal ends it.
+Status serve(const standard::CacheServerOptions& options, double interval_s) {
+  TOWPATH_TRY(const sys::Fd signals, watch_ending_signals());
+  TOWPATH_TRY(const auto server, standard::CacheServer::open(options));
+  TOWPATH_TRY(print(greeting(options)));
+  std::fflush(stdout);
+  std::string printed = table_of({});
+  for (std::uint64_t refused = 0; take_signal(signals) == 0;) {
+    pollfd wait{.fd = signals.get(), .events = POLLIN, .revents = 0};
+    (void)::poll(&wait, 1, static_cast<int>(interval_s * 1000));
+    const auto refusals = server->refusals();
+    if (std::exchange(refused, refusals.count) != refusals.count)
+      print_failure("towpath serve", refusals.last);
+    std::string now = table_of(server->figures());
+    if (now == printed) continue;
+    TOWPATH_TRY(print(now));
+    std::fflush(stdout);
+    printed = std::move(now);
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_serve(Command& towpath) {
+  Command command = towpath.add("serve", "Keep the KV blocks of all engines of this host");
+  auto arguments = std::make_shared<ServeArguments>();
+  command.option("--memory", arguments->memory, "Memory of all caches together, such as 64GiB")
+      .required()
+      .takes("SIZE");
+  command.option("--directory", arguments->directory,
+                 "Below it are files; without, there are none");
+  command.option("--disk", arguments->disk, "At most so much in files").shows_default();
+  command.flag("--direct", arguments->direct, "Files past the page cache, where that can be");
+  command.option("--objects", arguments->objects, "Below the files, s3://bucket/prefix:SIZE");
+  command
+      .option("--caches", arguments->caches,
+              "Unlike caches that share all this: one for each model and rank")
+      .whole(1)
+      .shows_default();
+  command.option("--socket", arguments->socket, "Path of the socket; else one of this user's own");
+  command.option("--policy", arguments->policy, "Which block is evicted from memory")
+      .shows_default();
+  command
+      .option("--min-accesses", arguments->min_accesses,
+              "Of a block, before it goes to files and objects")
+      .whole(1)
+      .shows_default();
+  command
+      .option("--interval", arguments->interval_s, "Seconds between two looks at what has changed")
+      .positive()
+      .shows_default();
+  command.footer(kServeExamples);
+  command.when_chosen([arguments]() -> Result<Exit> {
+    TOWPATH_TRY(const standard::CacheServerOptions options, options_of(*arguments));
+    TOWPATH_TRY(serve(options, arguments->interval_s));
+    return Exit::ok;
+  });
+}
+
+}  // namespace towpath::tools
