@@ -8,6 +8,7 @@
 
 #include <towpath/compat/kvbm/connector.h>
 #include <towpath/kv/connector/scheduler.h>
+#include <towpath/standard/cache_server.h>
 #include <towpath/standard/connector_words.h>
 #include <towpath/sys/clock.h>
 
@@ -439,6 +440,7 @@ void bind_connector(py::module_& module) {
   bind_event(module);
   bind_scheduler(module);
   bind_worker(module);
+  module.def("own_server_address", [] { return unwrap(standard::own_server_address()); });
 }
 
 }  // namespace towpath::python

@@ -2,14 +2,18 @@
 import contextlib
 import os
 import shutil
+import signal
+import socket
+import struct
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy
 import pytest
 from test_connector import AXES, caches, content, serve
 
-from towpath import errors
+from towpath import _server, errors
 from towpath.connector import Peers, Scheduler, Worker
 
 COMMAND = os.environ.get("TOWPATH_COMMAND") or shutil.which("towpath")
@@ -18,11 +22,11 @@ LIMIT_S = 60  # of what never comes
 
 
 @contextlib.contextmanager
-def server(socket, *words):
-    process = subprocess.Popen([COMMAND, "serve", "--socket", str(socket), "--memory", "4MiB", *map(str, words)],
+def server(place, *words):
+    process = subprocess.Popen([COMMAND, "serve", "--socket", str(place), "--memory", "4MiB", *map(str, words)],
                                stdout=subprocess.PIPE, text=True)
     try:
-        assert process.stdout.readline().startswith(f"serving at unix:{socket}: 4.00 MiB of memory for 1 cache")
+        assert process.stdout.readline().startswith(f"serving at unix:{place}: 4.00 MiB of memory for 1 cache")
         yield process
     finally:
         process.terminate()
@@ -36,9 +40,9 @@ def eventually(true):
         time.sleep(0.01)
 
 
-def open_worker(socket, **more):
+def open_worker(place, **more):
     layers = caches()
-    return layers, Worker(layers, name_space="m", server=f"unix:{socket}", **more)
+    return layers, Worker(layers, name_space="m", server=f"unix:{place}", **more)
 
 
 def found(worker, scheduler):
@@ -65,6 +69,19 @@ def test_what_one_worker_keeps_another_loads(tmp_path):
                 assert numpy.array_equal(part(layers[0], 5 + i), content(i, part(layers[0], 5 + i).shape))
         assert process.poll() is None
     assert process.returncode == 0
+
+
+def test_the_first_engine_starts_the_server_and_it_stays(tmp_path):
+    wanted = _server.Server(memory=4 << 20, socket=str(tmp_path / "serve"), directory=str(tmp_path / "kv"), caches=2)
+    with ThreadPoolExecutor() as engines:
+        assert set(engines.map(_server.address_of, [wanted] * 4)) == {f"unix:{tmp_path}/serve"}
+    with socket.socket(socket.AF_UNIX) as at:
+        at.connect(wanted.socket)
+        process, = struct.unpack("i", at.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4])
+    os.kill(process, signal.SIGTERM)
+    eventually(lambda: not _server._answers(wanted.socket))
+    with pytest.raises(RuntimeError, match="the server did not start .* 1.00 TiB of memory are wanted"):
+        _server.address_of(_server.Server(memory=1 << 40, socket=wanted.socket))
 
 
 def test_a_worker_works_without_its_server(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 import fake_vllm
 
 fake_vllm.install()
+from towpath._server import Server
 from towpath.vllm import geometry, naming, settings
 from towpath.vllm.connector import TowpathConnector, TowpathReports
 from towpath.vllm.scheduling import SchedulerSide, room_of
@@ -60,6 +61,9 @@ def test_sizes_are_numbers_or_texts(value, meant):
     ({"peers": {"rendezvous": "x", "others": "ab"}}, "peers.others is 'ab', and should be a list of texts"),
     ({"peers": {"rendezvous": "x", "others": [1]}}, "peers.others is 1, and should be a text"),
     ({"peers": {"rendezvous": "x", "patience": "5"}}, "should be a number of seconds"),
+    ({"server": 7}, "server is 7, and should be a socket"),
+    ({"server": {"memory": "64GiB", "sockets": "/x"}}, "server has no key 'sockets'; the nearest is 'socket'"),
+    ({"server": {"directory": "/kv"}}, "server need a memory, such as \"64GiB\""),
 ])
 def test_what_is_wrong_is_refused_with_what_is_meant(extra, says):
     with pytest.raises(ValueError, match="towpath: ") as refused:
@@ -78,6 +82,12 @@ def test_ranks_and_replicas_have_places_and_names_of_their_own():
     assert (rank.peers.name, rank.peers.others) == ("a-1", ["b-0", "b-1", "c-0", "c-1"])
     assert (replica.peers.name, replica.directory) == ("a-1", "/kv/replica-1")
     assert read.peers.name == "a", "the engine's own settings stay as they were read"
+
+
+def test_a_server_that_is_started_has_a_cache_for_each_rank():
+    table = settings.read({"server": {"memory": "64GiB", "socket": "/run/kv"}})
+    assert table.of_rank(1, parallel(2)).server == Server(64 << 30, "/run/kv", caches=2)
+    assert settings.read({"server": "unix:/run/kv"}).of_rank(1, parallel(2)).server == "unix:/run/kv"
 
 
 def test_replicas_do_not_share_a_place_for_objects():

@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 
+from towpath._server import address_of
 from towpath.connector import Worker
 from towpath.vllm.geometry import AXES
 from towpath.vllm.scheduling import Orders, Reports
@@ -41,7 +42,7 @@ class WorkerSide:
             geometry.caches, name_space=self._name_space, axes=AXES, directory=settings.directory,
             host_blocks=settings.blocks_in_memory(geometry.block_bytes, self._least_blocks),
             disk_bytes=settings.disk, direct=settings.direct, objects=settings.objects, policy=settings.policy, digest=settings.digest,
-            min_accesses=settings.min_accesses, peers=settings.peers, server=settings.server, driven=True, **self._place)
+            min_accesses=settings.min_accesses, peers=settings.peers, server=address_of(settings.server), driven=True, **self._place)
 
     # A step -----------------------------------------------------------------------------------
 

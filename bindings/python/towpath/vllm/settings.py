@@ -1,8 +1,9 @@
 """`kv_connector_extra_config`: what may be said there, and what is meant where nothing is said."""
 import dataclasses
 import math
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Union
 
+from towpath._server import Server, read_server
 from towpath._settings import checked, read_fields, size_in_bytes
 from towpath.connector import Peers
 
@@ -13,7 +14,7 @@ class Settings:
 
     `memory`: what is kept in the host's memory; 0: 1 GiB, or as much as two steps need. `directory`: below it
     are files, at most `disk` bytes of them. `server` is the socket of a `towpath serve` of this host, which keeps the blocks of all its
-    engines. `direct`, `objects`, `policy`, `digest`, `min_accesses` and `peers` are those
+    engines; or what it is started with by the first of them. `direct`, `objects`, `policy`, `digest`, `min_accesses` and `peers` are those
     of towpath.connector.Worker; `peers` has the fields of towpath.connector.Peers. `model` replaces the name
     that is made of the model's configuration and weights. With `loads_in_background` a load holds up no step,
     with `saves_in_background` no save does. `load`: "cheaper", so that what is computed sooner than it is loaded, by what both took
@@ -24,7 +25,7 @@ class Settings:
     disk: int = 16 << 30
     direct: bool = False
     objects: str = ""
-    server: str = ""
+    server: Union[str, Server] = ""
     peers: Optional[Peers] = None
     policy: str = ""
     digest: str = ""
@@ -49,6 +50,8 @@ class Settings:
                 self.peers, others=[f"{other}-{each}" for other in self.peers.others
                                     for each in range(parallel.tensor_parallel_size)])
             among += f"-{rank}"
+        if isinstance(self.server, Server) and self.server.caches == 0:
+            mine.server = dataclasses.replace(self.server, caches=parallel.tensor_parallel_size)
         if mine.peers and mine.peers.name:
             mine.peers = dataclasses.replace(mine.peers, name=mine.peers.name + among)
         return mine
@@ -83,7 +86,7 @@ def _one_of(*choices):
     return read_one
 
 
-_READERS = {"memory": size_in_bytes, "disk": size_in_bytes, "peers": _peers,
+_READERS = {"memory": size_in_bytes, "disk": size_in_bytes, "peers": _peers, "server": read_server,
             "load": _one_of("cheaper", "always")}
 
 

@@ -1,0 +1,80 @@
+"""The server of a host's cache, for engines that start it themselves: the first one does, and it stays."""
+import dataclasses
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import time
+
+from towpath import _towpath
+from towpath._settings import read_fields, size_in_bytes
+
+_START_S = 30  # for a server to answer; it opens files only when an engine comes
+
+
+@dataclasses.dataclass
+class Server:
+    """What `towpath serve` is started with where none is at `socket`, a path; "": one of this user's own. `memory`, `caches`
+    (0: one for each rank) and what is below are of all engines together."""
+    memory: int
+    socket: str = ""
+    caches: int = 0
+    directory: str = ""
+    disk: int = 16 << 30
+    direct: bool = False
+    objects: str = ""
+    policy: str = ""
+    min_accesses: int = 0
+
+
+def read_server(given, key):
+    """An address as it is; a table as a Server. Raises ValueError, with the value and what is meant instead."""
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, dict):
+        raise ValueError(f"towpath: {key} is {given!r}, and should be a socket such as 'unix:/run/towpath/serve', or a "
+                         "table with the memory of a server to start")
+    return read_fields(Server, given, key, {"memory": size_in_bytes, "disk": size_in_bytes}, needed={"memory": '"64GiB"'},
+                       prefix=f"{key}.")
+
+
+def address_of(server) -> str:
+    """Of a text, itself; of a Server, where it is, started if nobody answers there."""
+    if not isinstance(server, Server):
+        return server
+    address = f"unix:{server.socket}" if server.socket else _towpath.own_server_address()
+    path = address.partition(":")[2]
+    if not _answers(path):
+        _start(server, path)
+    return address
+
+
+def _answers(path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex("\0" + path[1:] if path.startswith("@") else path) == 0
+
+
+def _command() -> str:
+    packed = pathlib.Path(__file__).resolve().parent / "bin" / "towpath"
+    found = os.environ.get("TOWPATH_COMMAND") or (str(packed) if packed.exists() else shutil.which("towpath"))
+    if not found:
+        raise RuntimeError("towpath: the command `towpath`, which is the server, is not found (hint: an installed wheel has it; "
+                           "in a tree of sources put build/release/tools into PATH)")
+    return found
+
+
+def _start(server, path):
+    words = [_command(), "serve", "--socket", path]
+    for name, value in dataclasses.asdict(server).items():
+        if name != "socket" and value:
+            words += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
+    log = pathlib.Path(f"/tmp/towpath-serve-{os.getpid()}.log" if path.startswith("@") else f"{path}.log")
+    with open(log, "ab") as output:
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+    end = time.monotonic() + _START_S
+    while not _answers(path):  # another engine may have been first: then ours ends, and that one answers
+        if process.poll() not in (None, 0) and not _answers(path) or time.monotonic() > end:
+            said = log.read_text(errors="replace").strip().splitlines()[-3:]
+            raise RuntimeError(f"towpath: the server did not start ({' '.join(words)}): {' / '.join(said)}")
+        time.sleep(0.02)
