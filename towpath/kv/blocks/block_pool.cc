@@ -110,6 +110,7 @@ void BlockPool::free_slot(SlotId slot) {
 }
 
 std::optional<SlotId> BlockPool::evict_one() {
+  if (const auto slot = evict_spent()) return slot;
   for (std::size_t tried = 0; tried < shard_count_; ++tried) {
     Shard& shard =
         shards_[next_shard_.fetch_add(1, std::memory_order_relaxed) & (shard_count_ - 1)];
@@ -118,18 +119,65 @@ std::optional<SlotId> BlockPool::evict_one() {
   return std::nullopt;
 }
 
+/// Those that were used since, or are held, are as all others.
+std::optional<SlotId> BlockPool::evict_spent() {
+  while (spent_count_.load(std::memory_order_relaxed) > 0) {
+    WeakBlock next;
+    {
+      const MutexLock lock(spent_mutex_);
+      if (spent_.empty()) return std::nullopt;
+      next = spent_.front();
+      spent_.pop_front();
+      spent_count_.store(spent_.size(), std::memory_order_relaxed);
+    }
+    Shard& shard = shard_of(next.hash);
+    Attachments::Values gone;  // before the lock, so that they go after it
+    const MutexLock lock(shard.mutex);
+    const BlockTable::Entry* const entry = known(shard, next);
+    if (entry == nullptr || entry->references > 0 || !slots_[next.slot].spent) continue;
+    if (slots_[next.slot].queued) unqueue(shard, next.slot);
+    if (shard.policy) shard.policy->remove(next.slot);
+    evict(shard, next.slot, gone);
+    return next.slot;
+  }
+  return std::nullopt;
+}
+
+bool BlockPool::spend(BlockHash hash) {
+  WeakBlock spent{.hash = hash};
+  {
+    Shard& shard = shard_of(hash);
+    const MutexLock lock(shard.mutex);
+    const BlockTable::Entry* const entry = shard.table.find(hash);
+    if (entry == nullptr) return false;
+    spent.slot = entry->slot;
+    spent.generation = slots_[entry->slot].generation;
+    if (std::exchange(slots_[entry->slot].spent, true)) return true;
+  }
+  const MutexLock lock(spent_mutex_);
+  if (spent_.size() >= 2 * slots_.size()) spent_.pop_front();  // of blocks that were used since
+  spent_.push_back(spent);
+  spent_count_.store(spent_.size(), std::memory_order_relaxed);
+  return true;
+}
+
 std::optional<SlotId> BlockPool::evict_from(Shard& shard) {
   Attachments::Values gone;  // before the lock, so that they go after it
   const MutexLock lock(shard.mutex);
   const std::optional<SlotId> slot = victim_in(shard);
-  if (!slot) return std::nullopt;
-  const BlockHash hash = slots_[*slot].identity.block.hash;
-  shard.table.erase(hash);
-  ++slots_[*slot].generation;
-  ++shard.evictions;
-  gone = shard.attachments.take_all(*slot);
-  if (options_.block_directory != nullptr) options_.block_directory->remove(hash, options_.tier);
+  if (slot) evict(shard, *slot, gone);
   return slot;
+}
+
+/// It is in no order of those that may go any more.
+void BlockPool::evict(Shard& shard, SlotId slot,
+                      Attachments::Values& gone) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+  const BlockHash hash = slots_[slot].identity.block.hash;
+  shard.table.erase(hash);
+  ++slots_[slot].generation;
+  ++shard.evictions;
+  gone = shard.attachments.take_all(slot);
+  if (options_.block_directory != nullptr) options_.block_directory->remove(hash, options_.tier);
 }
 
 std::optional<SlotId> BlockPool::victim_in(Shard& shard) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
@@ -151,6 +199,7 @@ std::optional<SlotId> BlockPool::victim_in(Shard& shard) TOWPATH_NO_THREAD_SAFET
 
 void BlockPool::use(Shard& shard, BlockTable::Entry& entry) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
   ++entry.references;
+  slots_[entry.slot].spent = false;
   if (shard.policy) shard.policy->touch(entry.slot);
 }
 
@@ -192,7 +241,7 @@ Result<BlockRef> BlockPool::register_block(CompleteBlock&& block) {
                  "make the pool larger; are hashes spread evenly?");
   } else {
     shard.table.insert(hash, slot).references = 1;
-    slots_[slot].unlisted = false;
+    slots_[slot].unlisted = slots_[slot].spent = false;
     if (shard.policy) shard.policy->insert(slot, mine.identity_.block);
     if (options_.block_directory != nullptr)
       options_.block_directory->add(hash, options_.tier, mine.identity_.block.parent);

@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -108,6 +109,10 @@ class BlockPool {
     return std::static_pointer_cast<T>(detach_value(block, typeid(T)));
   }
 
+  /// It goes before all others when room is needed, unless it is found again before. Whether it is
+  /// here.
+  bool spend(BlockHash hash);
+
   /// The block is found no more; its slot is free when nobody holds it. Whether it was there.
   bool drop(BlockHash hash);
 
@@ -139,6 +144,7 @@ class BlockPool {
     SlotId newer = kNoSlot;
     bool queued = false;
     bool unlisted = false;  // a duplicate, or dropped while held
+    bool spent = false;     // and not used since
   };
   struct Shard;
 
@@ -154,7 +160,9 @@ class BlockPool {
   void free_slot(SlotId slot);
   std::optional<SlotId> take_free();
   std::optional<SlotId> evict_one();
+  std::optional<SlotId> evict_spent();
   std::optional<SlotId> evict_from(Shard& shard);
+  void evict(Shard& shard, SlotId slot, Attachments::Values& gone);
   std::optional<SlotId> victim_in(Shard& shard);
   void use(Shard& shard, BlockTable::Entry& entry);
   BlockTable::Entry* known(Shard& shard, const WeakBlock& weak);
@@ -169,7 +177,10 @@ class BlockPool {
   std::size_t shard_count_;
   Array<BlockTable::Entry> places_;  // of the tables of all shards
   std::unique_ptr<Shard[]> shards_;
-  std::atomic<std::size_t> next_shard_{0};  // where to evict next: any order will do
+  std::atomic<std::size_t> next_shard_{0};   // where to evict next: any order will do
+  std::atomic<std::size_t> spent_count_{0};  // a hint that there are some
+  run::Mutex spent_mutex_;                   // before a shard's
+  std::deque<WeakBlock> spent_ TOWPATH_GUARDED_BY(spent_mutex_);  // the first goes first
   mutable run::Mutex free_mutex_;
   std::vector<SlotId> free_ TOWPATH_GUARDED_BY(free_mutex_);
 };

@@ -388,6 +388,29 @@ TEST(BlockPoolTest, evicts_whom_its_policy_names_and_never_who_is_held) {
   }
 }
 
+TEST(BlockPoolTest, what_is_spent_goes_first_unless_it_is_used_again) {
+  for (const PolicyKind policy : {PolicyKind::lru, PolicyKind::adaptive}) {
+    const auto pool = *BlockPool::make({.slots = 5, .policy = policy});
+    for (BlockHash hash = 1; hash <= 5; ++hash) (void)put(*pool, hash);
+    EXPECT_FALSE(pool->spend(9));
+    const BlockRef held = pool->find(2);
+    for (const BlockHash hash : {2, 5, 3, 4}) EXPECT_TRUE(pool->spend(hash));
+    (void)pool->find(3);
+    std::vector<Evicted> gone;
+    (void)pool->allocate(2, &gone);
+    ASSERT_EQ(gone.size(), 2U);
+    EXPECT_EQ(gone[0].identity.block.hash, 5U);
+    EXPECT_EQ(gone[1].identity.block.hash, 4U);
+    EXPECT_TRUE(pool->find(1) && pool->find(2) && pool->find(3));
+    for (int i = 0; i < 100; ++i) {
+      EXPECT_TRUE(pool->spend(1));
+      EXPECT_TRUE(pool->find(1));
+    }
+    (void)put(*pool, 6);
+    EXPECT_TRUE(pool->find(1)) << "it was used since";
+  }
+}
+
 TEST(BlockPoolTest, many_threads_leave_it_as_sound_as_one) {
   constexpr SlotId kSlots = 5000;  // four shards
   BlockDirectory block_directory;
