@@ -17,6 +17,7 @@
 #include <towpath/core/clock.h>
 #include <towpath/kv/blocks/block_directory.h>
 #include <towpath/kv/blocks/block_handles.h>
+#include <towpath/kv/connector/hints.h>
 #include <towpath/layout/physical_layout.h>
 
 namespace towpath::kv {
@@ -78,6 +79,12 @@ class BlockKeeper {
   };
   /// Since the last call; the first says what was there from the start.
   virtual News take_news() = 0;
+  /// Does it as it makes progress; each is answered once.
+  virtual void hint(HintOrder order) = 0;
+  virtual std::vector<HintAnswer> take_hint_answers() = 0;
+  /// A hint is under way; one that waits for its time is not.
+  virtual bool has_hints() const = 0;
+
   /// The fastest tier that has the block now; 0: memory.
   virtual TierIndex tier_of(BlockHash hash) const { return (void)hash, TierIndex{0}; }
   /// Of the tiers below memory, as measured so far.

@@ -29,8 +29,35 @@ constexpr wire::FieldRule kRequestOrderRules[] = {
 };
 constexpr wire::Schema kRequestOrderSchema("request order", kRequestOrderRules);
 
+constexpr wire::Tag kHintNumber = wire::required(1), kHintAction = wire::required(2),
+                    kHintAfter = wire::required(3), kHintKeep = wire::required(4),
+                    kHintBlocks = wire::required(5);
+constexpr std::uint64_t kLongestHintNs = static_cast<std::uint64_t>(kLongestHint.count());
+constexpr wire::FieldRule kHintRules[] = {
+    {kHintNumber, "number", Kind::number, wire::kOne},
+    {kHintAction, "action", Kind::number, wire::kOne, kHintActions},
+    {kHintAfter, "after", Kind::number, wire::kOne, kLongestHintNs},
+    {kHintKeep, "keep", Kind::number, wire::kOne, kLongestHintNs},
+    {kHintBlocks, "hashes", Kind::bytes, wire::kOne, kMaxNumbersBytes},
+};
+constexpr wire::Schema kHintSchema("hint", kHintRules);
+
+constexpr wire::Tag kAnswerNumber = wire::required(1), kAnswerOutcome = wire::required(2),
+                    kAnswerBlocks = wire::required(3), kAnswerLeft = wire::required(4),
+                    kAnswerWhy = wire::required(5);
+constexpr std::uint64_t kMaxHintWhy = 256;
+constexpr wire::FieldRule kAnswerRules[] = {
+    {kAnswerNumber, "number", Kind::number, wire::kOne},
+    {kAnswerOutcome, "outcome", Kind::number, wire::kOne, 3},
+    {kAnswerBlocks, "blocks", Kind::number, wire::kOne},
+    {kAnswerLeft, "left", Kind::number, wire::kOne},
+    {kAnswerWhy, "why", Kind::bytes, wire::kOne, kMaxHintWhy},
+};
+constexpr wire::Schema kAnswerSchema("hint's answer", kAnswerRules);
+
 constexpr wire::Tag kStep = wire::required(1), kLoad = wire::required(2), kSave = wire::required(3),
-                    kSettle = wire::required(4), kEnds = wire::required(5);
+                    kSettle = wire::required(4), kEnds = wire::required(5),
+                    kHint = wire::optional(6);
 constexpr wire::FieldRule kStepRules[] = {
     {kStep, "step", Kind::number, wire::kOne},
     {kLoad, "load", Kind::nested, wire::at_most(kMaxRequests), kMaxConnectorMessage,
@@ -39,6 +66,7 @@ constexpr wire::FieldRule kStepRules[] = {
      &kRequestOrderSchema},
     {kSettle, "settle", Kind::bytes, wire::at_most(kMaxRequests), kMaxRequestId},
     {kEnds, "ends", Kind::bytes, wire::at_most(kMaxRequests), kMaxRequestId},
+    {kHint, "hint", Kind::nested, wire::at_most(kMaxRequests), kMaxConnectorMessage, &kHintSchema},
 };
 constexpr wire::Schema kStepSchema("step orders", kStepRules);
 
@@ -46,7 +74,7 @@ constexpr wire::Tag kWorker = wire::required(1), kIsFirst = wire::required(2),
                     kStored = wire::required(3), kLost = wire::required(4),
                     kReceived = wire::required(5), kSent = wire::required(6),
                     kFailed = wire::required(7), kTiers = wire::optional(8),
-                    kCosts = wire::optional(9);
+                    kCosts = wire::optional(9), kAnswer = wire::optional(10);
 constexpr wire::FieldRule kReportRules[] = {
     {kWorker, "worker", Kind::number, wire::kOne, kMaxConnectorWorkers - 1},
     {kIsFirst, "is first", Kind::number, wire::kOne, 1},
@@ -57,6 +85,8 @@ constexpr wire::FieldRule kReportRules[] = {
     {kFailed, "failed blocks", Kind::bytes, wire::kOne, kMaxNumbersBytes},
     {kTiers, "tiers", Kind::bytes, wire::kAtMostOne, kMaxNumbersBytes / 8},
     {kCosts, "costs", Kind::bytes, wire::kAtMostOne, 2 * 8 * kMaxTiers},
+    {kAnswer, "hint's answer", Kind::nested, wire::at_most(kMaxRequests), kMaxConnectorMessage,
+     &kAnswerSchema},
 };
 constexpr wire::Schema kReportSchema("worker report", kReportRules);
 
@@ -90,6 +120,59 @@ Result<RequestOrder> take_order(const wire::Field& outer) {
   if (hashes.size() != blocks.size()) return outer.refuse("as many hashes as blocks are wanted");
   for (std::size_t i = 0; i < hashes.size(); ++i) order.blocks.push_back({hashes[i], blocks[i]});
   return order;
+}
+
+void put_hint(wire::Encoder& out, const HintOrder& hint) {
+  out.put_number(kHintNumber, hint.number);
+  out.put_number(kHintAction, static_cast<std::uint64_t>(hint.action));
+  out.put_number(kHintAfter, static_cast<std::uint64_t>(hint.after.count()));
+  out.put_number(kHintKeep, static_cast<std::uint64_t>(hint.keep.count()));
+  out.put_bytes(kHintBlocks, pack_numbers(hint.blocks));
+}
+
+Duration take_duration(const wire::Field& field) {
+  return Duration(static_cast<std::int64_t>(field.number()));
+}
+
+Result<HintOrder> take_hint(const wire::Field& outer) {
+  HintOrder hint;
+  TOWPATH_TRY(wire::decode(outer.nested(), [&](const wire::Field& field) -> Status {
+    switch (field.tag()) {
+      case kHintNumber: hint.number = field.number(); return {};
+      case kHintAction: hint.action = static_cast<HintAction>(field.number()); return {};
+      case kHintAfter: hint.after = take_duration(field); return {};
+      case kHintKeep: hint.keep = take_duration(field); return {};
+      default: {
+        TOWPATH_TRY(hint.blocks, unpack_numbers(field));
+        return {};
+      }
+    }
+  }));
+  if (hint.action == HintAction{0}) return outer.refuse("a hint's action");
+  return hint;
+}
+
+void put_answer(wire::Encoder& out, const HintAnswer& answer) {
+  out.put_number(kAnswerNumber, answer.number);
+  out.put_number(kAnswerOutcome, static_cast<std::uint64_t>(answer.outcome));
+  out.put_number(kAnswerBlocks, answer.blocks);
+  out.put_number(kAnswerLeft, answer.left);
+  out.put_text(kAnswerWhy, std::string_view(answer.why).substr(0, kMaxHintWhy));
+}
+
+Result<HintAnswer> take_answer(const wire::Field& outer) {
+  HintAnswer answer;
+  TOWPATH_TRY(wire::decode(outer.nested(), [&](const wire::Field& field) -> Status {
+    switch (field.tag()) {
+      case kAnswerNumber: answer.number = field.number(); return {};
+      case kAnswerOutcome: answer.outcome = static_cast<HintOutcome>(field.number()); return {};
+      case kAnswerBlocks: answer.blocks = field.number(); return {};
+      case kAnswerLeft: answer.left = field.number(); return {};
+      default: answer.why = field.text(); return {};
+    }
+  }));
+  if (answer.outcome == HintOutcome{0}) return outer.refuse("a hint's outcome");
+  return answer;
 }
 
 std::vector<std::uint64_t> numbers_of(const std::vector<TierCost>& costs) {
@@ -143,6 +226,8 @@ Result<Bytes> encode(const StepOrders& orders) {
     out.put_nested(kSave, [&](wire::Encoder& inner) { put_order(inner, save); });
   for (const RequestId& request : orders.settle) out.put_text(kSettle, request);
   for (const RequestId& request : orders.ends) out.put_text(kEnds, request);
+  for (const HintOrder& hint : orders.hints)
+    out.put_nested(kHint, [&](wire::Encoder& inner) { put_hint(inner, hint); });
   return sealed(wire::MessageType::step_orders, out);
 }
 
@@ -156,6 +241,10 @@ Result<StepOrders> decode_step_orders(ConstByteSpan bytes) {
                                case kStep: orders.step = field.number(); return {};
                                case kSettle: orders.settle.emplace_back(field.text()); return {};
                                case kEnds: orders.ends.emplace_back(field.text()); return {};
+                               case kHint: {
+                                 TOWPATH_TRY(orders.hints.emplace_back(), take_hint(field));
+                                 return {};
+                               }
                                default: break;
                              }
                              auto& list = field.tag() == kLoad ? orders.loads : orders.saves;
@@ -176,6 +265,8 @@ Result<Bytes> encode(const WorkerReport& report) {
   out.put_bytes(kFailed, pack_numbers(report.failed_blocks));
   if (!report.tiers.empty()) out.put_bytes(kTiers, std::as_bytes(std::span(report.tiers)));
   if (!report.costs.empty()) out.put_bytes(kCosts, pack_numbers(numbers_of(report.costs)));
+  for (const HintAnswer& answer : report.hints)
+    out.put_nested(kAnswer, [&](wire::Encoder& inner) { put_answer(inner, answer); });
   return sealed(wire::MessageType::worker_report, out);
 }
 
@@ -200,6 +291,10 @@ Result<WorkerReport> decode_worker_report(ConstByteSpan bytes) {
                                }
                                case kCosts: {
                                  TOWPATH_TRY(report.costs, take_costs(field));
+                                 return {};
+                               }
+                               case kAnswer: {
+                                 TOWPATH_TRY(report.hints.emplace_back(), take_answer(field));
                                  return {};
                                }
                                default: break;

@@ -13,6 +13,7 @@
 #include <towpath/core/result.h>
 #include <towpath/kv/block_id.h>
 #include <towpath/kv/blocks/block_directory.h>
+#include <towpath/kv/connector/hints.h>
 
 namespace towpath::kv {
 
@@ -50,9 +51,12 @@ struct StepOrders {
   std::vector<RequestId> settle;
   /// These have ended: the worker says when it reads their blocks no more.
   std::vector<RequestId> ends;
+  std::vector<HintOrder> hints{};
 
   /// Nothing is to be done: the step is no news to a worker.
-  bool empty() const { return loads.empty() && saves.empty() && settle.empty() && ends.empty(); }
+  bool empty() const {
+    return loads.empty() && saves.empty() && settle.empty() && ends.empty() && hints.empty();
+  }
 
   friend bool operator==(const StepOrders&, const StepOrders&) = default;
 };
@@ -68,6 +72,7 @@ struct WorkerReport {
   /// The tiers of `stored`, as many; none: all are in memory.
   std::vector<TierIndex> tiers;
   std::vector<TierCost> costs;  ///< that have changed; an hour stands for more
+  std::vector<HintAnswer> hints{};
 
   bool says_nothing() const { return *this == WorkerReport{.worker = worker}; }
   friend bool operator==(const WorkerReport&, const WorkerReport&) = default;

@@ -128,6 +128,27 @@ class ConnectorScheduler {
   /// Exactly once per request. Errors: not_found.
   Result<Finish> finish(const RequestId& request);
 
+  /// What an orchestrator knows of a request that was matched and has not finished: of the whole
+  /// blocks of its tokens known so far, from `first_token` up to `end_token`.
+  struct Hint {
+    std::string id{};  ///< the orchestrator's; any bytes
+    HintAction action = HintAction::prefetch;
+    std::uint64_t first_token = 0;
+    std::uint64_t end_token = UINT64_MAX;
+    Duration after{0};
+    Duration keep{0};
+  };
+  /// Ordered with the next step; workers answer in time. Errors: not_found; invalid_argument (times
+  /// below 0 or over kLongestHint, no whole block).
+  Status hint(const RequestId& request, const Hint& hint);
+  struct AnsweredHint {
+    std::string id;
+    HintAction action = HintAction::prefetch;
+    HintAnswer answer;  ///< of several workers' the least
+  };
+  /// What became of hints that all workers have answered since the last call.
+  std::vector<AnsweredHint> take_answered_hints() { return std::exchange(answered_hints_, {}); }
+
   /// Blocks that all workers hold, or that they hold no more, since the last call.
   std::vector<HeldBlockEvent> take_events();
   bool holds(BlockHash hash) const { return held_.has(hash); }
@@ -195,6 +216,8 @@ class ConnectorScheduler {
   void end_loads(Request& request);
   void note_received(const RequestId& request);
   void note_answer(BlockHash hash, bool is_last);
+  void note_hint(const HintAnswer& answer);
+  void forget_hints();
 
   const ConnectorSchedulerOptions options_;
   HeldBlocks held_;
@@ -207,6 +230,13 @@ class ConnectorScheduler {
     Instant since;
   };
   std::deque<Step> steps_;  // that have not ended
+  struct AskedHint {
+    AnsweredHint least;
+    std::uint32_t answers = 0;
+  };
+  std::map<std::uint64_t, AskedHint> asked_hints_;  // by number; that workers have to answer
+  std::uint64_t next_hint_ = 0;
+  std::vector<AnsweredHint> answered_hints_;
   LoadOrCompute costs_;
   TierCounts loading_{};       // ordered, and not received
   TierCounts next_loading_{};  // with the next step, which waits for them

@@ -264,6 +264,73 @@ TEST_F(ConnectorSchedulerTest, orders_and_reports_travel_and_what_is_cut_is_refu
   EXPECT_FALSE(encode(WorkerReport{.worker = 64}).ok());
 }
 
+TEST_F(ConnectorSchedulerTest, hints_and_their_answers_travel) {
+  const StepOrders orders{.step = 3,
+                          .hints = {{.number = 7,
+                                     .action = HintAction::share,
+                                     .after = std::chrono::seconds(1),
+                                     .keep = kLongestHint,
+                                     .blocks = {1, UINT64_MAX}},
+                                    {.number = 8}}};
+  EXPECT_FALSE(orders.empty());
+  const Bytes ordered = encode(orders).value();
+  EXPECT_EQ(decode_step_orders(ordered).value(), orders);
+  const WorkerReport report{.worker = 1,
+                            .hints = {{.number = 7,
+                                       .outcome = HintOutcome::clipped,
+                                       .blocks = 5,
+                                       .left = 6,
+                                       .why = "that is enough"}}};
+  EXPECT_FALSE(report.says_nothing());
+  const Bytes said = encode(report).value();
+  EXPECT_EQ(decode_worker_report(said).value(), report);
+  for (std::size_t size = 0; size < ordered.size(); ++size)
+    EXPECT_FALSE(decode_step_orders(ConstByteSpan(ordered).first(size)).ok()) << size;
+  StepOrders wrong = orders;
+  wrong.hints[0].action = HintAction{0};
+  EXPECT_FALSE(decode_step_orders(encode(wrong).value()).ok());
+}
+
+TEST_F(ConnectorSchedulerTest, a_hint_names_whole_blocks_and_every_worker_answers) {
+  auto scheduler = make({.workers = 2});
+  const auto tokens = prompt_of(18);
+  ASSERT_TRUE(scheduler.match({.request = "r", .tokens = tokens}).ok());
+  ASSERT_TRUE(scheduler
+                  .hint("r", {.id = "mine",
+                              .action = HintAction::pin,
+                              .first_token = 1,
+                              .end_token = 15,
+                              .keep = std::chrono::seconds(1)})
+                  .ok());
+  EXPECT_EQ(scheduler.hint("nobody", {}).code(), Code::not_found);
+  for (const ConnectorScheduler::Hint& wrong :
+       {ConnectorScheduler::Hint{.first_token = 13}, ConnectorScheduler::Hint{.end_token = 3},
+        ConnectorScheduler::Hint{.keep = Duration(-1)},
+        ConnectorScheduler::Hint{.after = kLongestHint + Duration(1)}})
+    EXPECT_EQ(scheduler.hint("r", wrong).code(), Code::invalid_argument);
+  EXPECT_TRUE(scheduler.has_orders());
+  const StepOrders orders = scheduler.build();
+  ASSERT_EQ(orders.hints.size(), 1U);
+  const auto hashes = hashes_of(tokens);
+  EXPECT_THAT(orders.hints[0].blocks, ElementsAre(hashes[1], hashes[2]));
+  HintAnswer answer{.number = orders.hints[0].number, .blocks = 2};
+  ASSERT_TRUE(scheduler.update({.worker = 0, .hints = {answer}}).ok());
+  EXPECT_TRUE(scheduler.take_answered_hints().empty());
+  answer = {.number = answer.number, .outcome = HintOutcome::clipped, .blocks = 1, .left = 1};
+  ASSERT_TRUE(scheduler.update({.worker = 1, .hints = {answer}}).ok());
+  const auto answered = scheduler.take_answered_hints();
+  ASSERT_EQ(answered.size(), 1U);
+  EXPECT_EQ(answered[0].id, "mine");
+  EXPECT_EQ(answered[0].action, HintAction::pin);
+  EXPECT_EQ(answered[0].answer, answer) << "the least";
+  ASSERT_TRUE(scheduler.hint("r", {.id = "again", .action = HintAction::demote}).ok());
+  (void)scheduler.build();
+  ASSERT_TRUE(scheduler.update({.worker = 0, .is_first = true}).ok());
+  const auto lost = scheduler.take_answered_hints();
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost[0].answer.outcome, HintOutcome::rejected) << "a worker began anew";
+}
+
 // Blocks of a prompt in tier 1, 4 ms each, for an engine that computes one in 8 ms.
 class LoadingSchedulerTest : public ConnectorSchedulerTest {
  protected:

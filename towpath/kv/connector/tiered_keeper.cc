@@ -39,15 +39,31 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
     parts.below.push_back(std::move(tier));
     if (parts.background) TOWPATH_TRY(relay(parts.below.back(), *parts.peers->agent));
   }
+  for (const auto& tier : parts.below)
+    if (tier->takes_blocks()) below_ |= static_cast<std::uint16_t>(1U << tier->index());
   // At once: a block that waits can be lost with its slot, and nobody calls for its sake alone.
   parts.cache.batch_at_least = 1;
   TOWPATH_TRY(cache_, TieredCache::make({*parts.clock, *block_directory_, std::move(parts.memory),
                                          std::move(parts.below), parts.meter},
                                         parts.cache));
+  take_hints(*parts.clock, parts.peers && parts.peers->hands_over);
   if (!parts.peers) return {};
   TOWPATH_TRY(leases_, PeerLeases::make(reported, parts.peers->lease, *leased, *cache_));
   serve_or_be_served(*parts.peers);
   return {};
+}
+
+/// Of what a server has, memory may be free.
+void TieredKeeper::take_hints(const Clock& clock, bool is_served) {
+  constexpr std::uint64_t kShare = 4;  // of the slots, beside what is handed over: half
+  hints_ = std::make_unique<HintRunner>(
+      HintRunner::Options{
+          .clock = &clock,
+          .block_directory = block_directory_.get(),
+          .below = static_cast<std::uint16_t>(below_ | (is_served ? 1U << peers_tier_ : 0U)),
+          .has_peers = peers_tier_ != 0,
+          .most_held = memory().config().num_blocks / kShare},
+      *cache_);
 }
 
 void TieredKeeper::serve_or_be_served(const KeeperPeers& peers) {
@@ -97,6 +113,7 @@ TieredKeeper::TieredKeeper(TieredKeeperParts& parts)
 TieredKeeper::~TieredKeeper() {
   if (!cache_) return;
   mover_.reset();
+  hints_.reset();
   hand_over_.reset();
   collector_.reset();
   if (relayed_ != nullptr) relayed_->drive_here();
@@ -112,7 +129,8 @@ bool TieredKeeper::progress() {
   if (leases_) hear_news();
   const bool collected = collector_ && collector_->progress();
   const bool handed_over = hand_over_ && hand_over();
-  return heard || moved || relayed || collected || handed_over;
+  const bool hinted = hints_->progress();
+  return heard || moved || relayed || collected || handed_over || hinted;
 }
 
 bool TieredKeeper::hand_over() {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <towpath/kv/connector/block_keeper.h>
+#include <towpath/kv/connector/hint_runner.h>
 #include <towpath/kv/figures.h>
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/run/worker.h>
@@ -83,6 +84,9 @@ class TieredKeeper final : public BlockKeeper {
     return block_directory_->fastest(hash).value_or(0);
   }
   std::vector<TierCost> costs() const override { return cache_->costs(); }
+  void hint(HintOrder order) override { hints_->take(std::move(order)); }
+  std::vector<HintAnswer> take_hint_answers() override { return hints_->take_answers(); }
+  bool has_hints() const override { return !hints_->is_idle(); }
 
   KeeperFigures figures() const;
 
@@ -97,6 +101,7 @@ class TieredKeeper final : public BlockKeeper {
   Status start_background();
   Status relay(std::unique_ptr<BlockTier>& peers, agent::Agent& agent);
   void serve_or_be_served(const KeeperPeers& peers);
+  void take_hints(const Clock& clock, bool is_served);
   bool hand_over();
   void move_until(const run::StopToken& stop);
   bool has_settled();
@@ -112,11 +117,13 @@ class TieredKeeper final : public BlockKeeper {
   std::unique_ptr<BlockDirectory> block_directory_;
   std::unique_ptr<TieredCache> cache_;  // reports to block_directory_
   TierIndex peers_tier_ = 0;            // 0: there is none
+  std::uint16_t below_ = 0;             // tiers that take blocks, a bit each
   agent::Agent* agent_ = nullptr;       // of peers
   RelayedTier* relayed_ = nullptr;      // the cache's, where it has a thread
   std::unique_ptr<PeerLeases> leases_;  // grants from cache_
   std::unique_ptr<BlockCollector> collector_;
   std::unique_ptr<HandOver> hand_over_;
+  std::unique_ptr<HintRunner> hints_;
   BlockDirectory::Events news_;  // that were not taken
   bool is_reported_ = false;
   std::uint32_t settled_seen_ = 0;  // of the cache, by progress()

@@ -107,6 +107,7 @@ Status ConnectorWorker::start_step(const StepOrders& orders) {
   ++figures_.engine_time.steps;
   if (!orders.settle.empty()) end_background_saves();
   ends_.insert(ends_.end(), orders.ends.begin(), orders.ends.end());
+  for (const HintOrder& hint : orders.hints) keeper_->hint(hint);
   end_step_loads();
   for (const RequestOrder& load : orders.loads)
     (load.in_background ? background_loads_ : step_loads_)
@@ -174,6 +175,8 @@ void ConnectorWorker::wait_for_save() {
 
 bool ConnectorWorker::progress() {
   const bool moved = keeper_->progress();
+  for (HintAnswer& answer : keeper_->take_hint_answers())
+    report_.hints.push_back(std::move(answer));
   const bool more = drive();
   note_ends();
   return more || moved;
@@ -181,7 +184,7 @@ bool ConnectorWorker::progress() {
 
 bool ConnectorWorker::is_idle() const {
   const auto moves = [](const Load& load) { return load.is_coming() || !load.copies.empty(); };
-  return background_loads_.empty() && background_saves_.empty() &&
+  return background_loads_.empty() && background_saves_.empty() && !keeper_->has_hints() &&
          std::ranges::none_of(step_loads_, moves);
 }
 

@@ -134,6 +134,8 @@ class TieredCache {
   /// Brings blocks up. Errors: exhausted (too many wait: ask again later, or make them anew).
   Result<Promotion> promote(std::span<const CachedBlock> blocks,
                             std::uint8_t priority = kUsualPriority);
+  /// Demoted before all others, whatever its admission.
+  void demote(const BlockRef& block) { enqueue(block, {.priority = UINT8_MAX}); }
   /// Demotions of this owner that were not begun are not. How many.
   std::size_t cancel_demotions(std::uint64_t owner);
   /// The block is no more, in any tier. Waits for a progress() under way.
