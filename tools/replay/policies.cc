@@ -30,6 +30,7 @@ std::vector<Column> columns() {
   std::vector<Column> made{{"blocks", Align::right}, {"optimum", Align::right}};
   for (const kv::PolicyKind policy : kv::all_policies())
     made.push_back({std::string(name_of(policy)), Align::right});
+  made.push_back({"lru, hinted", Align::right});
   return made;
 }
 
@@ -43,21 +44,25 @@ std::string table_of(const std::vector<traces::Comparison>& all, Colours colours
     const auto best = std::ranges::max(one.scores, {}, &traces::Score::hits).hits;
     for (const traces::Score& score : one.scores)
       cells.emplace_back(report(score.hits, one), score.hits == best ? Tone::good : Tone::plain);
+    cells.emplace_back(report(one.hinted.hits, one));
     table.add(std::move(cells));
   }
   return table.text(colours);
 }
 
 std::string text_of(const std::vector<traces::Comparison>& all, Colours colours) {
-  return cat("Hit ratio: blocks found with all blocks before them, of blocks asked for\n",
-             table_of(all, colours,
-                      [](std::uint64_t hits, const traces::Comparison& of) {
-                        return percent(share(hits, of));
-                      }),
-             "\nRegret: what the optimum, which knows the future, has more (points)\n",
-             table_of(all, colours, [](std::uint64_t hits, const traces::Comparison& of) {
-               return percent(share(of.optimum - hits, of));
-             }));
+  return cat(
+      "Hit ratio: blocks found with all blocks before them, of blocks asked for\n",
+      table_of(all, colours,
+               [](std::uint64_t hits, const traces::Comparison& of) {
+                 return percent(share(hits, of));
+               }),
+      "\nRegret: what the optimum, which knows the future, has more (points)\n",
+      table_of(all, colours,
+               [](std::uint64_t hits, const traces::Comparison& of) {
+                 return percent(share(of.optimum - hits, of));
+               }),
+      "\nHinted: told at the end of each turn whether its session goes on, and nothing else\n");
 }
 
 nlohmann::ordered_json json_of(const std::vector<traces::Comparison>& all) {
@@ -70,10 +75,14 @@ nlohmann::ordered_json json_of(const std::vector<traces::Comparison>& all) {
           {"hit_ratio", share(score.hits, one)},
           {"regret", share(one.optimum - score.hits, one)},
           {"evictions", score.evictions}};
+    const nlohmann::ordered_json hinted = {{"hits", one.hinted.hits},
+                                           {"hit_ratio", share(one.hinted.hits, one)},
+                                           {"regret", share(one.optimum - one.hinted.hits, one)}};
     rows.push_back({{"blocks", one.slots},
                     {"block_references", one.uses},
                     {"optimum_hit_ratio", share(one.optimum, one)},
-                    {"policies", std::move(policies)}});
+                    {"policies", std::move(policies)},
+                    {"lru_hinted", hinted}});
   }
   return {{"capacities", std::move(rows)}};
 }

@@ -23,12 +23,17 @@ struct Score {
 /// Plays the requests through a cache. The blocks of a request are held until all of them are
 /// there; what does not fit beside them is not kept.
 Score play(std::span<const Request> requests, kv::PolicyKind policy, kv::SlotId slots);
+/// The same, and at the end of each request that is its session's last its blocks are spent, as the
+/// hint `demote` does: what an orchestrator knows then, and no more. A
+/// session goes on where a later request has the last whole block of this one.
+Score play_with_hints(std::span<const Request> requests, kv::PolicyKind policy, kv::SlotId slots);
 
 struct Comparison {
   kv::SlotId slots = 0;
   std::uint64_t uses = 0;     ///< of blocks, by all requests
   std::uint64_t optimum = 0;  ///< hits that nobody can have more of
   std::vector<Score> scores;
+  Score hinted;  ///< lru's, with hints
 };
 
 Comparison compare(std::span<const Request> requests, std::span<const kv::PolicyKind> policies,

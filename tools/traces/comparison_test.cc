@@ -152,6 +152,35 @@ TEST(ComparisonTest, adaptive_is_above_the_best_simple_one_on_the_conversation_t
   }
 }
 
+/// Of what the optimum has more than LRU, how much hints bring.
+double gap_closed(std::span<const Request> requests, kv::SlotId slots) {
+  constexpr std::array kLru{kv::PolicyKind::lru};
+  const Comparison made = compare(requests, kLru, slots);
+  const auto lru = static_cast<double>(made.scores.front().hits);
+  EXPECT_LE(made.hinted.hits, made.optimum);
+  return (static_cast<double>(made.hinted.hits) - lru) / (static_cast<double>(made.optimum) - lru);
+}
+
+TEST(ComparisonTest, hints_close_half_of_the_gap_on_the_conversation_trace) {
+  const std::string path = TOWPATH_SHARED_TRACES "/mooncake-conversation.jsonl";
+  if (::access(path.c_str(), R_OK) != 0) GTEST_SKIP() << "no trace beside the checkout: " << path;
+  sys::SystemFileSystem files;
+  const auto requests = read_all(**TraceReader::open(files, path));
+  for (const kv::SlotId slots : {5000U, 10000U, 20000U})
+    EXPECT_GE(gap_closed(requests, slots), 0.5) << slots;
+}
+
+TEST(ComparisonTest, a_session_that_ended_goes_before_one_that_goes_on) {
+  std::vector<Request> requests(5);
+  requests[0].hash_ids = {1, 2, 3};  // goes on
+  requests[1].hash_ids = {4, 5, 6};  // and these end
+  requests[2].hash_ids = {7, 8, 9};
+  requests[3].hash_ids = {10, 11, 12};
+  requests[4].hash_ids = {1, 2, 3, 13};
+  EXPECT_EQ(play(requests, kv::PolicyKind::lru, 7).hits, 0U);
+  EXPECT_EQ(play_with_hints(requests, kv::PolicyKind::lru, 7).hits, 3U);
+}
+
 TEST(ComparisonTest, requests_longer_than_the_cache_are_played_too) {
   std::vector<Request> requests(3);
   for (Request& request : requests) request.hash_ids = {1, 2, 3, 4, 5};
