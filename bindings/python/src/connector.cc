@@ -172,6 +172,29 @@ void bind_event(py::module_& module) {
           "room", [](const HeldBlockEvent& event) { return name_to_python(event.room); });
 }
 
+/// Times in seconds.
+void give_hint(const Scheduler& self, const Name& request, const std::string& action,
+               const Name& id, std::uint64_t first_token, std::optional<std::uint64_t> end_token,
+               double after, double keep) {
+  const kv::ConnectorScheduler::Hint hint{.id = id.value,
+                                          .action = unwrap(kv::hint_action_named(action)),
+                                          .first_token = first_token,
+                                          .end_token = end_token.value_or(UINT64_MAX),
+                                          .after = to_duration(after),
+                                          .keep = to_duration(keep)};
+  check(self.call([&](auto& it) { return it.hint(request.value, hint); }));
+}
+
+/// As tuples: id, action, outcome, blocks, left, why.
+py::list take_answered_hints(const Scheduler& self) {
+  py::list answers;
+  for (const auto& one : self.call([](auto& it) { return it.take_answered_hints(); }))
+    answers.append(py::make_tuple(name_to_python(one.id), std::string(name_of(one.action)),
+                                  std::string(name_of(one.answer.outcome)), one.answer.blocks,
+                                  one.answer.left, one.answer.why));
+  return answers;
+}
+
 void bind_scheduler(py::module_& module) {
   py::class_<Scheduler>(module, "ConnectorScheduler")
       .def(py::init(&make_scheduler), py::arg("tokens_per_block") = 16, py::arg("workers") = 1,
@@ -221,6 +244,10 @@ void bind_scheduler(py::module_& module) {
              return unwrap(self.call([&](auto& it) { return it.finish(request.value); }))
                  .blocks_stay;
            })
+      .def("hint", &give_hint, py::arg("request"), py::arg("action"), py::arg("id") = Name{},
+           py::arg("first_token") = 0, py::arg("end_token") = py::none(), py::arg("after") = 0.0,
+           py::arg("keep") = 0.0)
+      .def("take_answered_hints", &take_answered_hints)
       .def("take_events",
            [](const Scheduler& self) {
              return self.call([](auto& scheduler) { return scheduler.take_events(); });

@@ -346,7 +346,7 @@ def test_an_aborted_request_saves_nothing_at_its_end():
         half.build(scheduled(request, 0, 15))
         request.all_token_ids.append(7)
         request.num_computed_tokens, request.status.name = 16, status
-        assert half.finish(request) == bool(saved) and half.figures()["saved_blocks"] == saved
+        assert half.finish(request) == (bool(saved), None) and half.figures()["saved_blocks"] == saved
         assert half.has_work() == bool(saved), "the engine must step once more"
         half.ended(["a"])
 
@@ -374,7 +374,7 @@ def test_prompts_without_tokens_are_left_alone():
     for request in (Request("a", 40, prompt_embeds=object()), Request("b", 40, resumable=True)):
         assert half.match(request, 0) == (0, False)
         half.allocate(request, ([0, 1, 2],), 0)
-        assert half.build(scheduled(request, 0, 40)).data is None and half.finish(request) is False
+        assert half.build(scheduled(request, 0, 40)).data is None and half.finish(request) == (False, None)
 
 
 def test_a_reset_forgets_and_hears_no_old_report(tmp_path):
@@ -448,7 +448,7 @@ def test_a_reset_waits_for_blocks_on_their_way():
     half.build(scheduled(request, 0, 15))
     request.all_token_ids.append(7)
     request.num_computed_tokens = 16
-    assert half.finish(request) and half.reset() is False
+    assert half.finish(request)[0] and half.reset() is False
     half.ended(["a"])
     assert half.reset() is True
 

@@ -339,6 +339,12 @@ class ConnectorScheduler:
     def preempt(self, request: Name) -> None: ...
     def finish(self, request: Name) -> bool:
         """Whether the blocks must stay until the request has been sent, or received."""
+    def hint(self, request: Name, action: str, id: Name = "", first_token: int = 0, end_token: Optional[int] = None,
+             after: float = 0.0, keep: float = 0.0) -> None:
+        """Of a request that was matched and has not finished, its whole blocks of these tokens: "prefetch", "pin", "retain",
+        "demote" or "share", `after` so many seconds, for `keep` seconds."""
+    def take_answered_hints(self) -> List[Tuple[Name, str, str, int, int, str]]:
+        """id, action, "accepted", "clipped" or "rejected", blocks that it was done for, those it was not, and why."""
     def take_events(self) -> List[HeldBlockEvent]: ...
     def step_begins(self, tokens: int) -> None:
         """A step of the engine that computes so many tokens, of all its requests, begins. An engine that says this, and

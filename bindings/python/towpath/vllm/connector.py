@@ -225,7 +225,7 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
 
     @_counted
     def request_finished(self, request, block_ids):
-        return self._scheduler.finish(request), None
+        return self._scheduler.finish(request)
 
     def request_finished_all_groups(self, request, block_ids):
         return self.request_finished(request, block_ids)

@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 from towpath import kv_events
 from towpath.connector import Scheduler
+from towpath.vllm.hints import Hints
 
 
 _NULL_BLOCK = 0  # vLLM's, in the place of a block that a window has passed
@@ -95,6 +96,7 @@ class SchedulerSide:
         self._awaited = 0
         self._changed = False  # there may be orders
         self._step = self._epoch = 0
+        self._hints = Hints()
         self._reset_is_due = False
 
     # Requests ---------------------------------------------------------------------------------
@@ -114,6 +116,7 @@ class SchedulerSide:
             lora = request.lora_request
             self._loras[lora_room(lora)] = (lora.lora_name, lora.lora_int_id)
         self._requests[request.request_id] = _Request(request, tokens=len(tokens), preemptions=_preemptions(request))
+        self._changed = self._hints.hear(self._scheduler, request) or self._changed
         return found, background
 
     def allocate(self, request, blocks, loaded):
@@ -140,20 +143,21 @@ class SchedulerSide:
         self._settle = True
 
     def finish(self, request):
-        """Whether the request's blocks must stay until its workers have sent it."""
+        """(whether the request's blocks must stay until its workers have sent it, what became of its hints or None)"""
         state = self._requests.pop(request.request_id, None)
         if state is None:
-            return False
+            return False, None
         # What is computed and was not saved, for want of a confirmation or of its tokens: only where the
         # engine ended the request itself, which it does not after a load that failed.
         if self._settings.saves_in_background and _ended_by_itself(request):
             done = request.num_computed_tokens - getattr(request, "num_in_flight_tokens", 0)
             self._advance(state, done, (request.num_computed_tokens, 0))  # whatever states there were, they are gone
+        hints = self._hints.finish(self._scheduler, request.request_id)
         stays = self._scheduler.finish(request.request_id)
         self._changed = True
         if stays:
             self._leaving.add(request.request_id)
-        return stays
+        return stays, hints
 
     # Steps ------------------------------------------------------------------------------------
 
@@ -215,6 +219,7 @@ class SchedulerSide:
             return
         for data in reports.data:
             self._scheduler.update(data)
+        self._hints.take_answers(self._scheduler)
         for step in reports.steps:
             left = self._unconfirmed.get(step, 0) - 1
             if left > 0:
@@ -245,6 +250,7 @@ class SchedulerSide:
         self._epoch += 1
         self._reset_is_due = True
         self._requests.clear()  # what is still computed is not kept
+        self._hints.forget()
         self._unconfirmed.clear()
         self._loads, self._awaited = False, 0
         return True
@@ -260,7 +266,7 @@ class SchedulerSide:
         return kv_events.for_router(taken, self._per_block, types=types, lora_ids=dict(self._loras.values()))
 
     def figures(self):
-        return self._scheduler.figures()
+        return {**self._scheduler.figures(), **self._hints.counts}
 
 
 def _preemptions(request) -> int:

@@ -1,6 +1,7 @@
 """What the connector did since the engine last asked, for its log and its Prometheus endpoint."""
 from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorPromMetrics, KVConnectorStats
 from prometheus_client import Counter
+from towpath.vllm.hints import OUTCOMES
 
 COUNTERS = {
     "loaded_blocks": "Blocks brought to the engine, each proven",
@@ -19,6 +20,7 @@ COUNTERS = {
     "loaded_some": "Requests of which some was loaded, and the rest computed sooner",
     "loaded_none": "Requests of which nothing was loaded, since computing was expected to be sooner",
     "tokens_not_loaded": "Tokens that were kept, and computed sooner",
+    **{f"hints_{outcome}": f"KV hints that were {outcome}" for outcome in OUTCOMES},
     "engine_seconds": "Seconds of the engine's threads in the connector",
 }
 
