@@ -155,6 +155,38 @@ def one_server(work):
     return f"{sum(whole)} tokens from the server after the engine's death, and again from its files after its own"
 
 
+def hints(work):
+    """What is pinned is loaded from memory though many others came since, and what is not, from files."""
+    model, prompts = make_model(work / "model"), [prompt(600 + seed, 400) for seed in range(34)]
+    computed, cached = by_itself(model, prompts[:3])
+    connector, whole = towpath(directory=str(work / "kv"), memory="72MiB"), whole_blocks(prompts)
+
+    def hinted(engine, one, *actions):
+        answer = engine.generate([one], hints=actions)
+        return answer["tokens"][0], {each["action_id"]: each["outcome"] for each in answer["params"][0]["kv_hints"]["answers"]}
+
+    def sources(engine):
+        worker = engine.figures()["worker"]
+        return worker["from_memory"], worker["from_files"]
+
+    with Engine(model, connector) as engine:
+        assert hinted(engine, prompts[0], ("retain", {"ttl_s": 600})) == (computed[0], {"retain": "deferred"})
+        assert hinted(engine, prompts[1], ("demote", {}), ("pin", {"ttl": 3})) == (
+            computed[1], {"demote": "deferred", "pin": "rejected"})
+        one_by_one(engine, prompts[2:])
+        found = []
+        for i in range(3):
+            before = sources(engine)
+            answer, outcomes = hinted(engine, prompts[i], ("prefetch", {}))
+            found.append(tuple(after - sooner for after, sooner in zip(sources(engine), before)))
+            assert answer == cached[i] and set(outcomes) == {"prefetch"}
+        blocks = [one // BLOCK for one in whole]
+        assert found == [(blocks[0], 0), (0, blocks[1]), (0, blocks[2])], found
+        outcomes = engine.figures()["scheduler"]
+    return (f"{blocks[0]} blocks retained were in memory after {sum(blocks[2:])} others came, of others "
+            f"{found[1][0]}; {outcomes['hints_accepted']} hints accepted, {outcomes['hints_rejected']} rejected")
+
+
 def two_ranks(work):
     """Each rank keeps its heads; a block is there when both have it."""
     model, prompts = make_model(work / "model"), [prompt(500 + seed, 300 + 77 * seed) for seed in range(2)]
@@ -281,7 +313,7 @@ def nixl_pull(work):
 
 
 CASES = {function.__name__: function for function in (
-    restart_in_background, restart_in_step, random_conversations, conversations_in_step, peers, one_server, two_ranks,
+    restart_in_background, restart_in_step, random_conversations, conversations_in_step, peers, one_server, hints, two_ranks,
     preemption_in_background, preemption_in_step, preemption_beside_prefix_cache, load_or_compute, salts_and_reset, wrong_settings,
     nixl_pull, hybrid_windows, hybrid_states, hybrid_conversations, lmcache, sglang)}
 

@@ -2,6 +2,8 @@
 
     engine_child.py FD_IN FD_OUT '{"model": ..., "connector": {...} or null, "args": {...of LLM...}}'
 """
+import contextlib
+import functools
 import json
 import os
 import sys
@@ -73,14 +75,30 @@ class Engine:
             assert time.monotonic() < until, f"the connector still has work after {SETTLED_S} s"
             self.core.step_fn()
 
-    def generate(self, prompts, max_tokens, settle=True, salt=None, extra=None):
+    @contextlib.contextmanager
+    def _hinted(self, actions):
+        """Requests have the hints: the engine takes them with a request, its front for batches does not."""
+        if not actions:
+            yield
+            return
+        from vllm.v1.kv_hints import KvHintAction, KvHintsEnvelope
+        envelope = KvHintsEnvelope("1", "of a test", [KvHintAction(name, name, "1", payload) for name, payload in actions])
+        engine = self.llm.llm_engine
+        engine.add_request = functools.partial(engine.add_request, kv_hints=envelope)
+        try:
+            yield
+        finally:
+            del engine.add_request
+
+    def generate(self, prompts, max_tokens, settle=True, salt=None, extra=None, hints=None):
         from vllm import SamplingParams
         params = SamplingParams(temperature=0, max_tokens=max_tokens, min_tokens=max_tokens, ignore_eos=True,
                                 detokenize=False, extra_args=extra)
         begin, before = time.perf_counter(), self.computed
-        outputs = self.llm.generate(
-            [{"prompt_token_ids": prompt, **({"cache_salt": salt} if salt else {})} for prompt in prompts],
-            params, use_tqdm=False)
+        with self._hinted(hints):
+            outputs = self.llm.generate(
+                [{"prompt_token_ids": prompt, **({"cache_salt": salt} if salt else {})} for prompt in prompts],
+                params, use_tqdm=False)
         seconds = time.perf_counter() - begin
         if settle:
             self.settle()
