@@ -11,6 +11,7 @@
 #include "bindings/python/src/nixl_handles.h"
 #include "bindings/python/src/nixl_lists.h"
 #include "bindings/python/src/nixl_transfers.h"
+#include "bindings/python/src/policy.h"
 #include "bindings/python/src/transfer.h"
 
 PYBIND11_MODULE(_towpath, module) {
@@ -26,5 +27,6 @@ PYBIND11_MODULE(_towpath, module) {
   bind_nixl_transfers(module);
   bind_connector(module);
   bind_keyed(module);
+  bind_policy(module);
   bind_blobs(module);
 }

@@ -55,6 +55,13 @@ class KVConnectorPromMetrics:
         pass
 
 
+class CachePolicy:
+    """Of vLLM's own offloading, without its abstract methods."""
+
+    def __init__(self, cache_capacity):
+        self.cache_capacity = cache_capacity
+
+
 class Counter:
     """As prometheus_client's."""
 
@@ -97,6 +104,10 @@ def install():
     _module("vllm.platforms", current_platform=types.SimpleNamespace(
         device_type="test", get_device_name=lambda: "", get_device_capability=lambda: ""))
     _module("prometheus_client", Counter=Counter)
+    for name in ("vllm.v1.kv_offload", "vllm.v1.kv_offload.cpu", "vllm.v1.kv_offload.cpu.policies"):
+        _module(name, __path__=[])
+    _module("vllm.v1.kv_offload.cpu.policies.base", CachePolicy=CachePolicy,
+            order_request_keys=lambda key_groups, req_context: [key for keys in key_groups for key in keys])
 
 
 @dataclasses.dataclass
