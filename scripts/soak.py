@@ -4,6 +4,7 @@
     conformance    memory is released, and reads end, while a peer in another process runs, stops or dies; by backend
     simulation     a thousand agents that meet, talk, move bytes, leave and come back
     bench/peers    299 processes join one agent
+    soak/serve     engines and their `towpath serve` are killed and stopped; every loaded byte is verified
 """
 import argparse
 import os
@@ -29,6 +30,7 @@ def main():
     options.add_argument("--rounds", type=int, default=200, help="of each case, over each backend")
     options.add_argument("--seed", type=int, default=1, help="of the first round")
     options.add_argument("--transfers", type=int, default=1_000_000, help="of the thousand agents, for each of two seeds")
+    options.add_argument("--serving", type=int, default=300, help="seconds of towpath serve")
     options.add_argument("--backend", action="append", choices=BACKENDS, help="only this one; may be repeated")
     args = options.parse_args()
     for first in range(args.seed, args.seed + args.rounds, PART):
@@ -39,6 +41,7 @@ def main():
     run(f"{PROGRAMS}/tests/conformance/simulation_test", "--gtest_filter=CrowdTest.*",
         TOWPATH_CROWD_TRANSFERS=str(args.transfers))
     run(f"{PROGRAMS}/bench/peers", "--quick")
+    run("/usr/bin/python3", "tests/soak/serve.py", "--seconds", str(args.serving), "--seed", str(args.seed))
 
 
 if __name__ == "__main__":
