@@ -12,5 +12,6 @@ inline constexpr SlotId kNoSlot = UINT32_MAX;
 
 /// Of a block on its way up or down, where nobody says another: the higher, the sooner.
 inline constexpr std::uint8_t kUsualPriority = 50;
+inline constexpr std::uint8_t kUnhurriedPriority = 10;  ///< of what no request waits for
 
 }  // namespace towpath::kv

@@ -8,7 +8,6 @@ namespace towpath::kv {
 namespace {
 
 constexpr std::size_t kBroughtAtOnce = 32;                    // by a hint
-constexpr std::uint8_t kBehindRequests = 10;                  // nobody waits for what a hint brings
 constexpr Duration kHintLook = std::chrono::milliseconds(1);  // at what a hint waits for
 
 bool holds_blocks(HintAction action) {
@@ -176,7 +175,7 @@ void HintRunner::bring(Running& hint) {
       others.push_back(hash);
   }
   if (wanted.empty()) return;
-  Result<Promotion> coming = cache_.promote(wanted, kBehindRequests);
+  Result<Promotion> coming = cache_.promote(wanted, kUnhurriedPriority);
   hint.is_clipped = false;   // said when these have come
   if (!coming.ok()) return;  // too much waits: at the next look
   hint.coming = *std::move(coming);

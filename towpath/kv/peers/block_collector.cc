@@ -70,7 +70,7 @@ bool BlockCollector::start_batch() {
     blocks.push_back({hash, {}});
   }
   if (hashes.empty()) return true;
-  Result<Promotion> coming = cache_.promote(blocks);
+  Result<Promotion> coming = cache_.promote(blocks, kUnhurriedPriority);
   if (coming.ok()) {
     batches_.push_back({std::move(hashes), *std::move(coming)});
     return true;
