@@ -11,6 +11,8 @@ namespace towpath::kv {
 
 /// Goes on from `crc`, which is 0 at the begin: crc32c(crc32c(0, a), b) is that of a and b.
 std::uint32_t crc32c(std::uint32_t crc, ConstByteSpan bytes);
+/// Of `from`, which is copied to `to` in the same pass; that is as long and lies elsewhere.
+std::uint32_t copy_and_crc32c(std::uint32_t crc, ByteSpan to, ConstByteSpan from);
 
 /// The same without the instruction: what it is proven against, and where there is none.
 std::uint32_t crc32c_by_table(std::uint32_t crc, ConstByteSpan bytes);

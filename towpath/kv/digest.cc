@@ -1,16 +1,16 @@
+#include <algorithm>
 #include <array>
+#include <cstring>
+#include <utility>
+#include <variant>
 
 #include <xxhash.h>
-#if defined(TOWPATH_XXHASH_DISPATCH)
-// From here on XXH3's names are those of functions that choose by the processor; the plain ones are
-// built for any, and several times as slow.
-#include <xxh_x86dispatch.h>
-#endif
 
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>
 #include <towpath/kv/crc32c.h>
 #include <towpath/kv/digest.h>
+#include <towpath/kv/xxh3.h>
 
 namespace towpath::kv {
 
@@ -33,48 +33,106 @@ std::string to_string(const Digest& digest) {
   return cat(name_of(digest.algorithm), ":", hex(digest.value), " salt ", hex(digest.salt));
 }
 
+namespace {
+
+/// libxxhash's own, for processors that Xxh3 is not for.
+class OtherXxh3 {
+ public:
+  explicit OtherXxh3(std::uint64_t seed) : seed_(seed), state_(XXH3_createState()) {
+    TOWPATH_CHECK(state_ != nullptr, "no memory for a digest");
+    XXH3_64bits_reset_withSeed(state_.get(), seed_);
+  }
+  void add(ConstByteSpan bytes) { XXH3_64bits_update(state_.get(), bytes.data(), bytes.size()); }
+  /// Each piece while the caches have it.
+  void copy(ByteSpan to, ConstByteSpan from) {
+    constexpr std::size_t kPiece = std::size_t{16} << 10U;
+    for (std::size_t at = 0; at < from.size(); at += kPiece) {
+      const std::size_t length = std::min(kPiece, from.size() - at);
+      std::memcpy(&to[at], &from[at], length);
+      add(to.subspan(at, length));
+    }
+  }
+  std::uint64_t finish() {
+    const std::uint64_t value = XXH3_64bits_digest(state_.get());
+    XXH3_64bits_reset_withSeed(state_.get(), seed_);
+    return value;
+  }
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  const std::uint64_t seed_;
+  const std::unique_ptr<XXH3_state_t, Free> state_;
+};
+
+class Crc32c {
+ public:
+  explicit Crc32c(std::uint64_t salt) {
+    std::array<std::byte, 8> bytes{};
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(salt >> 8 * i);
+    begin_ = crc_ = crc32c(0, bytes);
+  }
+  void add(ConstByteSpan bytes) { crc_ = crc32c(crc_, bytes); }
+  void copy(ByteSpan to, ConstByteSpan from) { crc_ = copy_and_crc32c(crc_, to, from); }
+  std::uint64_t finish() { return std::exchange(crc_, begin_); }
+
+ private:
+  std::uint32_t begin_ = 0;
+  std::uint32_t crc_ = 0;
+};
+
+using Sum = std::variant<Xxh3, OtherXxh3, Crc32c>;
+
+Sum sum_of(std::uint64_t salt, DigestAlgorithm algorithm) {
+  if (algorithm == DigestAlgorithm::crc32c) return Sum(std::in_place_type<Crc32c>, salt);
+  if (Xxh3::is_possible()) return Sum(std::in_place_type<Xxh3>, salt);
+  return Sum(std::in_place_type<OtherXxh3>, salt);
+}
+
+void add_to(Sum& sum, ConstByteSpan bytes) {
+  std::visit([&](auto& of) { of.add(bytes); }, sum);
+}
+
+void copy_through(Sum& sum, ByteSpan to, ConstByteSpan from) {
+  TOWPATH_CHECK(to.size() == from.size(), "a copy into another length");
+  std::visit([&](auto& of) { of.copy(to, from); }, sum);
+}
+
+std::uint64_t finish(Sum& sum) {
+  return std::visit([](auto& of) { return of.finish(); }, sum);
+}
+
+}  // namespace
+
 struct Digester::State {
-  XXH3_state_t* xxh3 = XXH3_createState();
-  std::uint32_t crc = 0;
-  ~State() { XXH3_freeState(xxh3); }
+  const std::uint64_t salt;
+  const DigestAlgorithm algorithm;
+  Sum sum = sum_of(salt, algorithm);
 };
 
 Digester::Digester(std::uint64_t salt, DigestAlgorithm algorithm)
-    : algorithm_(algorithm), salt_(salt), state_(std::make_unique<State>()) {
-  TOWPATH_CHECK(state_->xxh3 != nullptr, "no memory for a digest");
-  begin();
-}
+    : state_(new State{salt, algorithm}) {}
 
 Digester::~Digester() = default;
 
-void Digester::begin() {
-  if (algorithm_ == DigestAlgorithm::xxh3_64) {
-    XXH3_64bits_reset_withSeed(state_->xxh3, salt_);
-    return;
-  }
-  std::array<std::byte, 8> salt{};
-  for (std::size_t i = 0; i < salt.size(); ++i) salt[i] = static_cast<std::byte>(salt_ >> 8 * i);
-  state_->crc = crc32c(0, salt);
-}
+void Digester::add(ConstByteSpan bytes) { add_to(state_->sum, bytes); }
 
-void Digester::add(ConstByteSpan bytes) {
-  if (algorithm_ == DigestAlgorithm::xxh3_64)
-    XXH3_64bits_update(state_->xxh3, bytes.data(), bytes.size());
-  else
-    state_->crc = crc32c(state_->crc, bytes);
-}
+void Digester::copy(ByteSpan to, ConstByteSpan from) { copy_through(state_->sum, to, from); }
 
-Digest Digester::finish() {
-  const bool is_xxh3 = algorithm_ == DigestAlgorithm::xxh3_64;
-  const Digest digest{algorithm_, salt_, is_xxh3 ? XXH3_64bits_digest(state_->xxh3) : state_->crc};
-  begin();
-  return digest;
-}
+Digest Digester::finish() { return {state_->algorithm, state_->salt, kv::finish(state_->sum)}; }
 
 Digest digest_of(ConstByteSpan bytes, std::uint64_t salt, DigestAlgorithm algorithm) {
-  Digester digester(salt, algorithm);
-  digester.add(bytes);
-  return digester.finish();
+  Sum sum = sum_of(salt, algorithm);
+  add_to(sum, bytes);
+  return {algorithm, salt, finish(sum)};
+}
+
+Digest copy_and_digest(ByteSpan to, ConstByteSpan from, std::uint64_t salt,
+                       DigestAlgorithm algorithm) {
+  Sum sum = sum_of(salt, algorithm);
+  copy_through(sum, to, from);
+  return {algorithm, salt, finish(sum)};
 }
 
 Result<Digest> digest_block(Digester& digester, const layout::PhysicalLayout& layout,

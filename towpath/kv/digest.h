@@ -45,20 +45,24 @@ class Digester {
   explicit Digester(std::uint64_t salt, DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64);
   ~Digester();
   void add(ConstByteSpan bytes);
+  /// Copies `from` to `to`, which is as long and does not overlap it, and adds what it has written
+  /// there, in one pass: where bytes come from memory it takes about as long as the copy.
+  void copy(ByteSpan to, ConstByteSpan from);
   /// The digest of all that was added since the last finish().
   Digest finish();
 
  private:
   struct State;
-  void begin();
-  const DigestAlgorithm algorithm_;
-  const std::uint64_t salt_;
-  std::unique_ptr<State> state_;
+  const std::unique_ptr<State> state_;
 };
 
 /// Of bytes that lie in one piece, in canonical order.
 Digest digest_of(ConstByteSpan bytes, std::uint64_t salt,
                  DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64);
+
+/// As Digester::copy(): of what was written to `to`.
+Digest copy_and_digest(ByteSpan to, ConstByteSpan from, std::uint64_t salt,
+                       DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64);
 
 /// Errors: those of PhysicalLayout::bytes (no such block; memory that this process cannot reach).
 Result<Digest> digest_block(Digester& digester, const layout::PhysicalLayout& layout,

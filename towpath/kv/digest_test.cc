@@ -71,5 +71,46 @@ TEST(DigestTest, of_known_bytes_is_the_known_number) {
   EXPECT_EQ(digester.finish().value, 0x8cf793b0b299cfe9U);
 }
 
+// Blocks are a multiple of 64 bytes and lie at pages; spans of whatever length and place are copied
+// by the same loops.
+TEST(DigestTest, copied_bytes_are_the_bytes_and_their_digest_is_the_one_of_the_source) {
+  constexpr std::size_t kMost = 70'001, kPlaces = 4200;
+  Bytes source(kMost + kPlaces), target(kMost + kPlaces + 1);
+  std::minstd_rand random(3);
+  std::ranges::generate(source, [&] { return static_cast<std::byte>(random()); });
+  for (const auto algorithm : {DigestAlgorithm::xxh3_64, DigestAlgorithm::crc32c})
+    for (std::size_t place = 0; place < kPlaces; place += place < 130 ? 1 : 127) {
+      const std::size_t length = place % 3 == 0 ? random() % kMost : random() % 1100;
+      const ConstByteSpan from = ConstByteSpan(source).subspan(place, length);
+      const std::size_t at = place % 2 == 0 ? kPlaces - place : random() % kPlaces;
+      std::ranges::fill(target, std::byte{0xee});
+      const ByteSpan to = ByteSpan(target).subspan(at, length);
+      ASSERT_EQ(copy_and_digest(to, from, place, algorithm), digest_of(from, place, algorithm))
+          << name_of(algorithm) << ", " << length << " bytes from " << place << " to " << at;
+      ASSERT_TRUE(std::ranges::equal(to, from))
+          << length << " bytes from " << place << " to " << at;
+      ASSERT_EQ(target[at + length], std::byte{0xee}) << "nothing behind it was written";
+      ASSERT_TRUE(at == 0 || target[at - 1] == std::byte{0xee}) << "nor anything before it";
+    }
+}
+
+TEST(DigestTest, of_pieces_some_of_which_are_copied_is_that_of_the_whole) {
+  Bytes source(50'000), target(source.size());
+  std::minstd_rand random(4);
+  std::ranges::generate(source, [&] { return static_cast<std::byte>(random()); });
+  for (const auto algorithm : {DigestAlgorithm::xxh3_64, DigestAlgorithm::crc32c}) {
+    Digester digester(9, algorithm);
+    for (std::size_t at = 0, step = 1, turn = 0; at < source.size(); at += step, ++turn) {
+      step = std::min<std::size_t>(1 + random() % 5000, source.size() - at);
+      const ConstByteSpan from = ConstByteSpan(source).subspan(at, step);
+      if (turn % 3 == 2)
+        digester.add(from);
+      else
+        digester.copy(ByteSpan(target).subspan(at, step), from);
+    }
+    EXPECT_EQ(digester.finish(), digest_of(source, 9, algorithm)) << name_of(algorithm);
+  }
+}
+
 }  // namespace
 }  // namespace towpath::kv
