@@ -27,10 +27,11 @@ struct Holder {
     std::uint64_t staged_blocks = 4;
     bool collects = false;
     bool hands_over = false;
+    bool in_pieces = false;  ///< each block of its memory
   };
   explicit Holder(const std::string& name, const Options& reported)
       : options(reported), node(name) {
-    TieredKeeperParts parts{.clock = &node.clock, .memory = node.build({"kept"}, options.heads)};
+    TieredKeeperParts parts{.clock = &node.clock, .memory = node.build(kind(), options.heads)};
     if (options.disk != nullptr)
       parts.below.push_back(
           DiskTier::open(*options.disk, {.directory = "/kv",
@@ -53,6 +54,11 @@ struct Holder {
   }
   ~Holder() { keeper.reset(); }
 
+  blockcopy::testing::CacheKind kind() const {
+    return {.name = "kept",
+            .kind = options.in_pieces ? layout::LayoutKind::layer_separate_block_second
+                                      : layout::LayoutKind::fully_contiguous};
+  }
   void visit(SlotId slot, BlockHash hash,
              const std::function<void(std::uint32_t, std::byte*)>& see) {
     blockcopy::testing::for_each_element(

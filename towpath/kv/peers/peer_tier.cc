@@ -338,40 +338,47 @@ bool PeerTier::take_arrived(const std::string& name, Link& link, Session& sessio
   return !arrived.empty();
 }
 
-/// What the peer has given wrong is not looked for there again.
+/// What the peer has given wrong is not looked for there again. A staged block whose share is ours
+/// is copied to its task in the pass that proves it; of parts that were proven, and then cut, the
+/// block is what they make.
 void PeerTier::take_part(const std::string& name, Link& link, Session& session,
                          std::uint64_t slot) {
   --session.parts_left;
   const Part& part = session.parts.at(slot);
-  if (part.want->task == nullptr) return;
-  const auto came = session.is_staged ? in_one_piece(*link.staging, slot) : part.want->task->bytes;
-  if (!came) return end(*part.want, error(Code::internal, "a staging in pieces"));
-  const Status good = prove(*came, part.granted);
-  if (good.ok() && session.is_staged) return cut(*part.want, link, *came, part.granted.digest);
-  if (good.ok()) return finish(*part.want, part.granted.digest);
-  known_.lose(name, part.want->task->hash);
-  miss(*part.want, good);
+  Want& want = *part.want;
+  if (want.task == nullptr) return;
+  const TierTask& task = *want.task;
+  const auto came = session.is_staged ? in_one_piece(*link.staging, slot) : task.bytes;
+  if (!came) return end(want, error(Code::internal, "a staging in pieces"));
+  const bool is_whole = session.is_staged && options_.share.heads() == link.staged_share.heads();
+  const Digest& granted = part.granted.digest;
+  const Digest found = is_whole
+                           ? copy_and_digest(task.bytes, *came, granted.salt, granted.algorithm)
+                           : digest_of(*came, granted.salt, granted.algorithm);
+  if (const Status good = prove(found, part.granted); !good.ok()) {
+    known_.lose(name, task.hash);
+    return miss(want, good);
+  }
+  if (!session.is_staged) return finish(want, granted);
+  if (!is_whole) cut(task, link, *came);
+  if (--want.parts_missing > 0) return;
+  ++figures_.staged;
+  finish(want, is_whole ? granted : digest_of(task.bytes, task.hash));
 }
 
-Status PeerTier::prove(ConstByteSpan came, const GrantedBlock& granted) {
+Status PeerTier::prove(const Digest& found, const GrantedBlock& granted) {
   const Digest& wanted = granted.digest;
-  const Digest found = digest_of(came, wanted.salt, wanted.algorithm);
   if (found == wanted && wanted.salt == granted.hash) return {};
   ++figures_.not_proven;
   return error(Code::corrupt, cat("block ", hex(granted.hash), " came from a peer as ",
                                   to_string(found), ", and was lent as ", to_string(wanted)));
 }
 
-/// Of parts that were proven, and then cut, the block is what they make.
-void PeerTier::cut(Want& want, const Link& link, ConstByteSpan came, const Digest& digest) {
-  TierTask& task = *want.task;
+void PeerTier::cut(const TierTask& task, const Link& link, ConstByteSpan came) const {
   const layout::IndexRange ours = options_.share.heads(), theirs = link.staged_share.heads();
   const layout::LayoutConfig& config = options_.share.config;
   copy_heads(came, theirs, task.bytes, ours,
              config.inner_dim / ours.count * config.dtype_width_bytes);
-  if (--want.parts_missing > 0) return;
-  ++figures_.staged;
-  finish(want, ours == theirs ? digest : digest_of(task.bytes, task.hash));
 }
 
 void PeerTier::finish(Want& want, const Digest& digest) {

@@ -138,8 +138,8 @@ class PeerTier final : public BlockTier {
   Status begin_copy(const std::string& name, Link& link, Session& session);
   bool take_arrived(const std::string& name, Link& link, Session& session);
   void take_part(const std::string& name, Link& link, Session& session, std::uint64_t slot);
-  Status prove(ConstByteSpan came, const GrantedBlock& granted);
-  void cut(Want& want, const Link& link, ConstByteSpan came, const Digest& digest);
+  Status prove(const Digest& found, const GrantedBlock& granted);
+  void cut(const TierTask& task, const Link& link, ConstByteSpan came) const;
   void finish(Want& want, const Digest& digest);
   Status make_staging(const KnownPeers::Peer& peer, Link& link);
   void drop_staging(Link& link);

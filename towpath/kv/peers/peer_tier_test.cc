@@ -45,6 +45,21 @@ TEST(PeerTierTest, a_peers_blocks_are_held_as_ones_own) {
   EXPECT_TRUE(far.get(11).ok());
 }
 
+TEST(PeerTierTest,
+     a_block_whose_slot_is_in_pieces_is_staged_whole_and_proven_on_its_way_from_there) {
+  Holder far("far", {}), near("near", {.in_pieces = true});
+  far.put(11);
+  far.put(12);
+  meet(near, far);
+  EXPECT_TRUE(near.get(11).ok()) << near.granting().last_failure.to_string();
+  EXPECT_EQ(near.granting().staged, 1U);
+  far.spoil_memory();
+  EXPECT_EQ(near.get(12).code(), Code::corrupt);
+  EXPECT_EQ(near.granting().not_proven, 1U);
+  EXPECT_FALSE(near.keeper->has(12));
+  EXPECT_TRUE(near.get(11).ok()) << "it is here";
+}
+
 TEST(PeerTierTest, parts_of_two_ranks_make_a_block_and_a_rank_takes_its_part) {
   Holder left("left", {.heads = 1}), right("right", {.heads = 1, .first_head = 1});
   Holder whole("whole", {});

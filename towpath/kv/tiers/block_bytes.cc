@@ -44,4 +44,22 @@ Status scatter(ConstByteSpan from, const layout::PhysicalLayout& layout, std::ui
   });
 }
 
+Result<Digest> gather_as(const Digest& like, const layout::PhysicalLayout& layout,
+                         std::uint64_t slot, ByteSpan into) {
+  Digester digester(like.salt, like.algorithm);
+  TOWPATH_TRY(for_each_page(layout, slot, [&](ByteSpan page, std::uint64_t offset) {
+    digester.copy(into.subspan(offset, page.size()), page);
+  }));
+  return digester.finish();
+}
+
+Result<Digest> scatter_as(const Digest& like, ConstByteSpan from,
+                          const layout::PhysicalLayout& layout, std::uint64_t slot) {
+  Digester digester(like.salt, like.algorithm);
+  TOWPATH_TRY(for_each_page(layout, slot, [&](ByteSpan page, std::uint64_t offset) {
+    digester.copy(page, from.subspan(offset, page.size()));
+  }));
+  return digester.finish();
+}
+
 }  // namespace towpath::kv

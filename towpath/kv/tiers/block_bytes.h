@@ -6,6 +6,7 @@
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
+#include <towpath/kv/digest.h>
 #include <towpath/layout/physical_layout.h>
 
 namespace towpath::kv {
@@ -17,5 +18,12 @@ std::optional<ByteSpan> in_one_piece(const layout::PhysicalLayout& layout, std::
 /// Both spans of bytes are as long as a block. Errors: those of PhysicalLayout::bytes.
 Status gather(const layout::PhysicalLayout& layout, std::uint64_t slot, ByteSpan into);
 Status scatter(ConstByteSpan from, const layout::PhysicalLayout& layout, std::uint64_t slot);
+
+/// The same in one pass with the digest of what was written, by `like`'s algorithm and salt: equal
+/// to `like`, if it is that block.
+Result<Digest> gather_as(const Digest& like, const layout::PhysicalLayout& layout,
+                         std::uint64_t slot, ByteSpan into);
+Result<Digest> scatter_as(const Digest& like, ConstByteSpan from,
+                          const layout::PhysicalLayout& layout, std::uint64_t slot);
 
 }  // namespace towpath::kv

@@ -9,10 +9,6 @@ namespace {
 
 Status no_block(BlockHash hash) { return error(Code::not_found, cat("no block ", hex(hash))); }
 
-bool are(ConstByteSpan bytes, const Digest& digest) {
-  return digest_of(bytes, digest.salt, digest.algorithm) == digest;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<HostTier>> HostTier::make(layout::PhysicalLayout memory,
@@ -55,12 +51,16 @@ Status HostTier::done(TierTask& task) {
   return task.kind == TierTask::Kind::put ? put(task) : get(task);
 }
 
+/// What lies in the slot is proven, in the pass that copies it there.
 Status HostTier::put(const TierTask& task) {
-  if (!are(task.bytes, task.digest))
-    return error(Code::corrupt, cat("block ", hex(task.hash), " is not ", to_string(task.digest)),
-                 "make the block anew");
   TOWPATH_TRY(auto slots, pool_->allocate(1));
-  TOWPATH_TRY(scatter(task.bytes, memory_, slots.front().slot()));
+  TOWPATH_TRY(const Digest kept,
+              scatter_as(task.digest, task.bytes, memory_, slots.front().slot()));
+  if (kept != task.digest)
+    return error(
+        Code::corrupt,
+        cat("block ", hex(task.hash), " is ", to_string(kept), ", not ", to_string(task.digest)),
+        "make the block anew");
   return pool_
       ->register_block(CompleteBlock(std::move(slots.front()), {{task.hash, {}}, task.digest}))
       .status();
@@ -71,8 +71,8 @@ Status HostTier::get(TierTask& task) {
   if (!here) return no_block(task.hash);
   task.digest = here.identity().digest;
   if (task.kind == TierTask::Kind::look) return {};
-  TOWPATH_TRY(gather(memory_, here.slot(), task.bytes));
-  if (are(task.bytes, task.digest)) return {};
+  TOWPATH_TRY(const Digest came, gather_as(task.digest, memory_, here.slot(), task.bytes));
+  if (came == task.digest) return {};
   (void)pool_->drop(task.hash);
   return error(Code::corrupt, cat("block ", hex(task.hash), " is not what was kept in memory"),
                "make the block anew; test the memory if this comes again");

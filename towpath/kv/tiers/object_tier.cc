@@ -84,7 +84,7 @@ void ObjectTier::begin(TierTask& task) {
   start(*slot);
 }
 
-/// What is put is proven first, and lies in the slot then.
+/// What is put lies in the slot then, and was proven on its way there.
 Status ObjectTier::prepare(Slot& slot) const {
   const TierTask& task = *slot.task;
   if (task.kind != TierTask::Kind::look && task.bytes.size() != options_.block_bytes)
@@ -96,9 +96,8 @@ Status ObjectTier::prepare(Slot& slot) const {
     return is_going ? error(Code::not_found, cat("block ", hex(task.hash), " is being removed"))
                     : Status();
   }
-  std::ranges::copy(task.bytes, bytes_of(slot).begin());
-  const ConstByteSpan bytes = bytes_of(slot).first(options_.block_bytes);
-  const Digest found = digest_of(bytes, task.digest.salt, task.digest.algorithm);
+  const Digest found = copy_and_digest(bytes_of(slot).first(options_.block_bytes), task.bytes,
+                                       task.digest.salt, task.digest.algorithm);
   if (found != task.digest)
     return error(Code::corrupt,
                  cat("the bytes are ", to_string(found), ", not ", to_string(task.digest)));
@@ -232,12 +231,10 @@ Status ObjectTier::prove(Slot& slot) const {
   TOWPATH_TRY(reported(slot));
   const ConstByteSpan bytes = bytes_of(slot).first(options_.block_bytes);
   const Digest& wanted = slot.task->digest;
-  const Digest found = digest_of(bytes, wanted.salt, wanted.algorithm);
-  if (found != wanted)
-    return error(Code::corrupt, cat("object '", printable(key_of(slot.hash)), "' is ",
-                                    to_string(found), ", not ", to_string(wanted)));
-  std::ranges::copy(bytes, slot.task->bytes.begin());
-  return {};
+  const Digest found = copy_and_digest(slot.task->bytes, bytes, wanted.salt, wanted.algorithm);
+  if (found == wanted) return {};
+  return error(Code::corrupt, cat("object '", printable(key_of(slot.hash)), "' is ",
+                                  to_string(found), ", not ", to_string(wanted)));
 }
 
 void ObjectTier::end(Slot& slot, Status how) {

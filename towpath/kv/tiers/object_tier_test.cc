@@ -41,6 +41,18 @@ TEST_F(ObjectTierTest, an_object_that_is_not_what_it_says_is_never_data) {
   EXPECT_EQ(life_->cache->figures().quarantined.at("object, coming up"), 1U);
 }
 
+TEST_F(ObjectTierTest, bytes_that_are_not_the_block_never_become_an_object) {
+  const Bytes block = testing::content_of(1, life_->block_bytes);
+  Bytes wrong = block;
+  wrong.back() ^= std::byte{1};
+  TierTask task{
+      .kind = TierTask::Kind::put, .hash = 1, .digest = digest_of(block, 1), .bytes = wrong};
+  life_->tier->begin(task);
+  ASSERT_TRUE(task.has_ended);
+  EXPECT_EQ(task.status.code(), Code::corrupt);
+  EXPECT_FALSE(store_->get(object(1)).ok());
+}
+
 TEST_F(ObjectTierTest, a_block_that_was_removed_is_there_no_more) {
   make_all(1, 2);
   life_->cache->drop(1);
