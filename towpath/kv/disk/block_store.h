@@ -99,9 +99,11 @@ class BlockStore {
   // ---- The same, taken apart ----
 
   sys::FileDevice& device() noexcept { return *device_; }
-  /// Whether the block may be written; nothing: it is there. Errors: those of put() that are
-  /// known before anything is written.
-  Result<std::optional<Record>> admit(BlockHash hash, const Digest& digest, ConstByteSpan bytes);
+  /// Whether the block may be written; nothing: it is there. `is_proven`: the caller has taken the
+  /// digest of these bytes, where they lie. Errors: those of put() that are known before anything
+  /// is written.
+  Result<std::optional<Record>> admit(BlockHash hash, const Digest& digest, ConstByteSpan bytes,
+                                      bool is_proven = false);
   /// The block is found no more. Gives the record of that, to be written. Errors: not_found,
   /// denied.
   Result<Record> forget(BlockHash hash);

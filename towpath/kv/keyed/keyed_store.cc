@@ -316,7 +316,11 @@ std::optional<Status> KeyedStore::Thread::begin_put(Job& job, bool is_there) {
     const Status removed = tier_->remove(job.key.hash);  // not_found: its segment went meanwhile
     if (!removed.ok() && removed.code() != Code::not_found) return removed;
   }
-  job.task = {.kind = TierTask::Kind::put, .hash = job.key.hash, .digest = digest, .bytes = bytes};
+  job.task = {.kind = TierTask::Kind::put,
+              .hash = job.key.hash,
+              .digest = digest,
+              .bytes = bytes,
+              .is_proven = true};  // its digest was taken of them just now
   tier_->begin(job.task);
   return std::nullopt;
 }

@@ -32,7 +32,7 @@ namespace towpath::kv {
 /// they are until it has ended.
 struct TierTask {
   enum class Kind : std::uint8_t {
-    put,   ///< proves `bytes` against `digest` before it keeps them
+    put,   ///< proves `bytes` against `digest` before it keeps them, unless that was done
     get,   ///< fills `bytes`, and `digest` that they were held against
     look,  ///< asks whether it is there, and with which digest; BlockDirectory is notified
   };
@@ -40,6 +40,9 @@ struct TierTask {
   BlockHash hash = 0;
   Digest digest;
   ByteSpan bytes;  ///< put: only read
+  /// Of a put: `digest` is that of `bytes` where they lie. It was taken there, or in the copy that
+  /// made them, and nobody writes to them since. A tier that copies them proves its copy.
+  bool is_proven = false;
   /// Of a get: `bytes` are this slot of the cache's memory; nothing: they lie elsewhere.
   std::optional<SlotId> slot{};
 

@@ -63,7 +63,8 @@ void DiskTier::begin_get(TierTask& task) {
 }
 
 void DiskTier::begin_put(TierTask& task) {
-  Result<std::optional<Record>> record = store_->admit(task.hash, task.digest, task.bytes);
+  Result<std::optional<Record>> record =
+      store_->admit(task.hash, task.digest, task.bytes, task.is_proven);
   if (!record.ok()) return task.end(record.status());
   if (!*record) return task.end({});
   waiting_.push_back({&task, **record});

@@ -57,7 +57,6 @@ struct TieredCache::PromotionInFlight {
 /// A block that is demoted, to one tier or more.
 struct TieredCache::DemotionInFlight {
   WeakBlock block{};
-  Digest digest{};
   SlotCopy copy{};                   // aside
   bool was_held = false;             // while it was copied
   bool is_aside = false;             // the copy has ended, and was examined

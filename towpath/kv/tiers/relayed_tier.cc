@@ -31,6 +31,7 @@ void RelayedTier::begin(TierTask& task) {
         .hash = task.hash,
         .digest = task.digest,
         .bytes = task.bytes,
+        .is_proven = task.is_proven,
         .slot = task.slot}});
 }
 

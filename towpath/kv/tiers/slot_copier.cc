@@ -34,9 +34,14 @@ class HostCopier final : public SlotCopier {
   void begin(SlotCopy& copy) override { copy.end(move(copy)); }
 
  private:
-  Status move(const SlotCopy& copy) const {
-    if (!copy.in.empty()) TOWPATH_TRY(scatter(copy.in, layout_, copy.slot));
-    return copy.out.empty() ? Status() : gather(layout_, copy.slot, copy.out);
+  Status move(SlotCopy& copy) const {
+    if (!copy.in.empty()) {
+      TOWPATH_TRY(copy.found, scatter_as(copy.digest, copy.in, layout_, copy.slot));
+    }
+    if (!copy.out.empty()) {
+      TOWPATH_TRY(copy.found, gather_as(copy.digest, layout_, copy.slot, copy.out));
+    }
+    return {};
   }
 
   /// At a page, as what goes past the page cache must be.

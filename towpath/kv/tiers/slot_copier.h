@@ -3,19 +3,21 @@
 //
 //   take_aside() --> begin(copy) --> [ under way ] --progress()--> copy.has_ended --> give_back()
 //
-// In host memory a copy ends where it begins. With a device, all that began since the last
-// progress() goes to a stream as one batch, and ends later; bytes aside are pinned. When a copy
-// fails, all that are under way fail with it, and the next batch has a new stream.
-// Invariants: a copy ends exactly once, and no byte of it moves afterwards; when this dies, none is
-// under way. Thread: one at a time.
+// In host memory a copy ends where it begins, and is digested on its way. With a device, all that
+// began since the last progress() goes to a stream as one batch, and ends later; bytes aside are
+// pinned. When a copy fails, all that are under way fail with it, and the next batch has a new
+// stream. Invariants: a copy ends exactly once, and no byte of it moves afterwards; when this dies,
+// none is under way. Thread: one at a time.
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
 #include <towpath/kv/block_id.h>
+#include <towpath/kv/digest.h>
 #include <towpath/layout/physical_layout.h>
 #include <towpath/memory/device_region.h>
 
@@ -27,6 +29,10 @@ struct SlotCopy {
   SlotId slot = 0;
   ConstByteSpan in{};  ///< goes into the slot, if anything
   ByteSpan out{};      ///< then filled from the slot, if anything
+  Digest digest{};     ///< of the block
+  /// For the caller to compare: of what was written last, taken in the pass that wrote it. Nothing:
+  /// this process did not see the bytes.
+  std::optional<Digest> found{};
 
   Instant since{0};  ///< for the caller
   bool has_ended = false;

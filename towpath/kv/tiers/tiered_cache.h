@@ -10,14 +10,15 @@
 //                                       [ tiers below ]  (BlockTier: disk, ...)
 //
 // Demotion copies blocks long before their slots are wanted, so that eviction waits for nothing. In
-// host memory it holds a block while it copies it aside, one at a time, and allocate() waits for
-// that rather than fail. Out of a device it copies in batches on a stream and holds nothing: what
-// was evicted meanwhile is thrown away. Between two blocks it lets promotions go first. What goes
-// to a device is copied back and proven before it is found there. What does not match its digest,
-// going down or up, is dropped where it was found, counted by reason, and a miss. Of each tier as
-// many tasks are under way as it takes at once; what is more urgent is begun first.
-// It has no threads: all copying is done by whoever calls progress(). Thread: any; one at a time is
-// in progress(). It outlives the handles and promotions that it gave out.
+// host memory it holds a block while it copies it aside and proves it, in one pass, one at a time,
+// and allocate() waits for that rather than fail. Out of a device it copies in batches on a stream
+// and holds nothing: what was evicted meanwhile is thrown away. Between two blocks it lets
+// promotions go first. What goes to a device is copied back and proven before it is found there.
+// What does not match its digest, going down or up, is dropped where it was found, counted by
+// reason, and a miss. Of each tier as many tasks are under way as it takes at once; what is more
+// urgent is begun first. It has no threads: all copying is done by whoever calls progress().
+// Thread: any; one at a time is in progress(). It outlives the handles and promotions that it gave
+// out.
 #pragma once
 
 #include <atomic>
@@ -215,7 +216,8 @@ class TieredCache {
   void copy_aside(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
   void end_demotions() TOWPATH_REQUIRES(work_);
   bool advance(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
-  bool came_aside(const DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
+  bool came_aside(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
+  void refuse(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
   void begin_puts(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
   void land(DemotionInFlight& demotion, const TierRequest& request) TOWPATH_REQUIRES(work_);
   void note_state() TOWPATH_REQUIRES(work_);

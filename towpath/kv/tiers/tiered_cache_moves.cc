@@ -215,8 +215,10 @@ Status TieredCache::begin_next(PromotionInFlight& promotion) {
 /// What a tier gave goes where it belongs, and back again, if only that can prove it.
 void TieredCache::copy_in(PromotionInFlight& promotion) {
   if (copier_->must_read_back() && promotion.back.empty()) promotion.back = copier_->take_aside();
-  promotion.copy.emplace(
-      SlotCopy{.slot = promotion.slot->slot(), .in = promotion.aside, .out = promotion.back});
+  promotion.copy.emplace(SlotCopy{.slot = promotion.slot->slot(),
+                                  .in = promotion.aside,
+                                  .out = promotion.back,
+                                  .digest = promotion.request->task.digest});
   promotion.copy->since = clock_.now();
   copier_->begin(*promotion.copy);
 }
@@ -227,10 +229,11 @@ Status TieredCache::prove_arrival(const PromotionInFlight& promotion) {
     copy_failed("in", promotion.copy->status);
     return promotion.copy->status;
   }
-  if (!copier_->must_read_back()) return {};
-  copy_in_ns_.record(clock_.now() - promotion.copy->since);
   const Digest& proven = promotion.request->task.digest;
-  const Digest found = digest_of(promotion.back, proven.salt, proven.algorithm);
+  if (copier_->must_read_back()) copy_in_ns_.record(clock_.now() - promotion.copy->since);
+  const Digest found = promotion.copy->found
+                           ? *promotion.copy->found
+                           : digest_of(promotion.back, proven.salt, proven.algorithm);
   if (found == proven) return {};
   count_quarantined(cat(pool_name_, ", arrived"));
   return error(Code::corrupt,
@@ -346,7 +349,7 @@ void TieredCache::copy_aside(DemotionInFlight& demotion) {
   const MutexLock copying(copying_);
   const bool is_there =
       pool_->look(demotion.block, [&](const BlockIdentity& identity, SlotId slot) {
-        demotion.digest = identity.digest;
+        demotion.copy.digest = identity.digest;
         demotion.copy.slot = slot;
         copier.begin(demotion.copy);
         demotion.was_held = demotion.copy.has_ended;
@@ -376,12 +379,18 @@ bool TieredCache::advance(DemotionInFlight& demotion) {
 }
 
 /// What was copied is the block, if nobody can have written to its slot meanwhile: it was held, or
-/// lies there still. Who would write there must have evicted it first.
-bool TieredCache::came_aside(const DemotionInFlight& demotion) {
-  if (const Status& copied = demotion.copy.status; !copied.ok()) {
-    copy_failed("out", copied);
-    not_kept_ = copied;
+/// lies there still. Who would write there must have evicted it first. Whether its bytes are right,
+/// the copy has seen, or the tiers will.
+bool TieredCache::came_aside(DemotionInFlight& demotion) {
+  const SlotCopy& copy = demotion.copy;
+  if (!copy.status.ok()) {
+    copy_failed("out", copy.status);
+    not_kept_ = copy.status;
     copies_rest_until_ = clock_.now() + options_.rest;
+    return false;
+  }
+  if (copy.found && *copy.found != copy.digest) {
+    refuse(demotion);
     return false;
   }
   if (demotion.was_held) return true;
@@ -401,13 +410,21 @@ void TieredCache::begin_puts(DemotionInFlight& demotion) {
       demotion.takers.push_back(into);
       continue;
     }
-    TierRequest& put = demotion.requests.emplace_back(*into, TierTask{.kind = TierTask::Kind::put,
-                                                                      .hash = demotion.block.hash,
-                                                                      .digest = demotion.digest,
-                                                                      .bytes = demotion.copy.out});
+    TierRequest& put = demotion.requests.emplace_back(
+        *into, TierTask{.kind = TierTask::Kind::put,
+                        .hash = demotion.block.hash,
+                        .digest = demotion.copy.digest,
+                        .bytes = demotion.copy.out,
+                        .is_proven = demotion.copy.found.has_value()});
     begin(put);
     if (is_over(put)) land(demotion, put);
   }
+}
+
+/// Its bytes are not the block's: no tier takes them, and nobody finds them any more.
+void TieredCache::refuse(DemotionInFlight& demotion) {
+  if (!std::exchange(demotion.is_wrong, true)) count_quarantined(cat(pool_name_, ", going down"));
+  (void)pool_->drop(demotion.block.hash);
 }
 
 void TieredCache::land(DemotionInFlight& demotion, const TierRequest& request) {
@@ -419,8 +436,7 @@ void TieredCache::land(DemotionInFlight& demotion, const TierRequest& request) {
     ++figures_.below[into.number].demoted;
     figures_.below[into.number].demoted_bytes += block_bytes_;
   } else if (kept.code() == Code::corrupt) {
-    if (!std::exchange(demotion.is_wrong, true)) count_quarantined(cat(pool_name_, ", going down"));
-    (void)pool_->drop(demotion.block.hash);
+    refuse(demotion);
   } else {
     failed(into, "put", kept);
     not_kept_ = kept;
