@@ -163,30 +163,126 @@ void measure_permutes(Bench& bench, const Clock& clock, std::uint64_t share) {
                 std::move(cases));
 }
 
+/// Bytes that begin at a page, as blocks do.
+struct Pages {
+  Pages(std::uint64_t bytes, std::byte value) : memory(bytes + kPage, value) {
+    const std::uint64_t missing = (kPage - address_of(memory.data()) % kPage) % kPage;
+    all = ByteSpan(memory).subspan(missing, bytes);
+  }
+  static constexpr std::uint64_t kPage = 4 * kKiB;
+  Bytes memory;
+  ByteSpan all;
+};
+
+/// Blocks that are copied one after the other through memory far larger than the caches, or again
+/// and again the first one.
+struct Copies {
+  explicit Copies(std::uint64_t bytes) : source(bytes, std::byte{1}), target(bytes, std::byte{2}) {}
+  Pages source, target;
+  std::uint64_t place = 0;
+
+  struct Block {
+    ByteSpan to;
+    ConstByteSpan from;
+  };
+  Block next(std::uint64_t size, bool from_memory) {
+    if (from_memory) place = place + 2 * size <= source.all.size() ? place + size : 0;
+    const std::uint64_t at = from_memory ? place : 0;
+    return {target.all.subspan(at, size), source.all.subspan(at, size)};
+  }
+};
+
+struct Way {
+  const char* name;
+  void (*go)(Copies::Block block, kv::Digest& last);
+};
+
+void copy_alone(Copies::Block block, kv::Digest& last) {
+  std::memcpy(block.to.data(), block.from.data(), block.from.size());
+  (void)last;
+}
+void digest_alone(Copies::Block block, kv::Digest& last) {
+  last = kv::digest_of(block.from, last.value, last.algorithm);
+}
+void copy_then_digest(Copies::Block block, kv::Digest& last) {
+  copy_alone(block, last);
+  last = kv::digest_of(block.to, last.value, last.algorithm);
+}
+void copy_and_digest(Copies::Block block, kv::Digest& last) {
+  last = kv::copy_and_digest(block.to, block.from, last.value, last.algorithm);
+}
+
+constexpr Way kCopyAlone{"copy", copy_alone}, kDigestAlone{"digest", digest_alone},
+    kCopyThenDigest{"copy, then digest", copy_then_digest},
+    kCopyAndDigest{"copy_and_digest()", copy_and_digest};
+constexpr std::uint64_t kDigestedSizes[] = {16 * kKiB, 64 * kKiB, kMiB, 4 * kMiB};
+
 /// What proving costs, beside copying: of bytes that the caches hold, and of bytes that they do
 /// not.
-void measure_digests(Bench& bench, const Clock& clock) {
-  const auto bytes = std::make_shared<Bytes>(64 * kMiB, std::byte{1});
-  const auto copy = std::make_shared<Bytes>(64 * kMiB, std::byte{2});
-  std::vector<Case> cases;
-  for (const auto algorithm : {kv::DigestAlgorithm::xxh3_64, kv::DigestAlgorithm::crc32c})
-    for (const std::uint64_t size : {64 * kKiB, kMiB, 64 * kMiB}) {
-      const auto part = ConstByteSpan(*bytes).first(size);
-      const auto digest = [bytes, part, algorithm](std::uint64_t times) {
-        for (kv::Digest last; times-- > 0;) last = kv::digest_of(part, last.value, algorithm);
+class DigestCosts {
+ public:
+  DigestCosts(const Clock& clock, kv::DigestAlgorithm algorithm, bool from_memory,
+              std::shared_ptr<Copies> copies)
+      : clock_(clock),
+        algorithm_(algorithm),
+        from_memory_(from_memory),
+        copies_(std::move(copies)) {}
+
+  void measure(Bench& bench) const {
+    // At most 1.05 times the copy, and 1.1 times the slower of both.
+    constexpr double kOfCopy = 0.95, kOfSlower = 0.91;
+    const std::string what =
+        cat(", ", name_of(algorithm_), ", bytes from ", from_memory_ ? "memory" : "the caches");
+    std::vector<Case> beside_copy, beside_slower;
+    for (const std::uint64_t size : kDigestedSizes) {
+      for (const Way& way : {kCopyAlone, kDigestAlone, kCopyThenDigest})
+        beside_copy.push_back(of(way, size, sample(kCopyAlone, size)));
+      beside_copy.push_back(of(kCopyAndDigest, size, sample(kCopyAlone, size)));
+      if (from_memory_ && size >= 64 * kKiB) beside_copy.back().aim = {.ratio_at_least = kOfCopy};
+      const auto slower = [copy = sample(kCopyAlone, size), digest = sample(kDigestAlone, size)] {
+        return std::max(copy(), digest());
       };
-      const auto plainly = [bytes, copy, size](std::uint64_t times) {
-        while (times-- > 0) std::memcpy(copy->data(), bytes->data(), size);
-      };
-      const auto units = static_cast<double>(size);
-      cases.push_back({.name = cat(name_of(algorithm), " of ", format_bytes(size)),
-                       .shown = Shown::gigabytes_per_second,
-                       .ours = timed(clock, {digest, units}),
-                       .reference = timed(clock, {plainly, units})});
+      beside_slower.push_back(of(kCopyAndDigest, size, slower));
+      beside_slower.back().aim = {.ratio_at_least = kOfSlower};
     }
-  bench.measure(
-      {.title = "digest of a block", .ours = "digest_of(), one thread", .reference = kReference},
-      std::move(cases));
+    bench.measure({.title = cat("digest of a block beside a copy", what),
+                   .ours = "one thread",
+                   .reference = kReference},
+                  std::move(beside_copy));
+    if (from_memory_) return;
+    bench.measure({.title = cat("digest of a block beside the slower of both", what),
+                   .ours = "one thread",
+                   .reference = "memcpy or digest_of(), whichever takes longer"},
+                  std::move(beside_slower));
+  }
+
+ private:
+  Sample sample(const Way& way, std::uint64_t size) const {
+    const auto body = [copies = copies_, go = way.go, size, from_memory = from_memory_,
+                       algorithm = algorithm_](std::uint64_t times) {
+      for (kv::Digest last{.algorithm = algorithm}; times-- > 0;)
+        go(copies->next(size, from_memory), last);
+    };
+    return timed(clock_, {body, static_cast<double>(size)});
+  }
+  Case of(const Way& way, std::uint64_t size, Sample reference) const {
+    return {.name = cat(format_bytes(size), ", ", way.name),
+            .shown = Shown::gigabytes_per_second,
+            .ours = sample(way, size),
+            .reference = std::move(reference)};
+  }
+
+  const Clock& clock_;
+  const kv::DigestAlgorithm algorithm_;
+  const bool from_memory_;
+  const std::shared_ptr<Copies> copies_;
+};
+
+void measure_digests(Bench& bench, const Clock& clock) {
+  const auto copies = std::make_shared<Copies>(256 * kMiB);
+  for (const auto algorithm : {kv::DigestAlgorithm::xxh3_64, kv::DigestAlgorithm::crc32c})
+    for (const bool from_memory : {true, false})
+      DigestCosts(clock, algorithm, from_memory, copies).measure(bench);
 }
 
 int run(Options options) {
