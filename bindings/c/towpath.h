@@ -209,8 +209,8 @@ typedef struct {
   /* Not 0: files past the page cache (O_DIRECT), where the directory and a block's size allow it.
    * As wide as this: a narrower one would lie in the padding of the struct before it. */
   uint64_t direct;
-  /* The socket of a server of this host (`towpath serve`), which keeps the blocks of all its engines:
-   * "unix:/path". Null: there is none. */
+  /* The socket of a server of this host (`towpath serve`), which keeps the blocks of all its
+   * engines: "unix:/path". Null: there is none. */
   const char* server;
 } towpath_worker_options_t;
 
