@@ -70,11 +70,13 @@ def _start(server, path):
         if name != "socket" and value:
             words += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
     log = pathlib.Path(f"/tmp/towpath-serve-{os.getpid()}.log" if path.startswith("@") else f"{path}.log")
-    with open(log, "ab") as output:
+    # Not through a link that somebody else has put there.
+    with open(log, "ab", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600)) as output:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
     end = time.monotonic() + _START_S
     while not _answers(path):  # another engine may have been first: then ours ends, and that one answers
-        if process.poll() not in (None, 0) and not _answers(path) or time.monotonic() > end:
+        has_failed = process.poll() not in (None, 0) and not _answers(path)
+        if has_failed or time.monotonic() > end:
             said = log.read_text(errors="replace").strip().splitlines()[-3:]
             raise RuntimeError(f"towpath: the server did not start ({' '.join(words)}): {' / '.join(said)}")
         time.sleep(0.02)
