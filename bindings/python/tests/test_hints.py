@@ -76,8 +76,9 @@ def test_what_a_hint_says_of_a_request_that_ends_is_done_then(tmp_path):
     (action("pin", version="2"), "version '2' of pin"),
     (action("pin", ttl=3), "payload has no key 'ttl'; the nearest is 'ttl_s'"),
     (action("pin", ttl_s="long"), "payload.ttl_s is 'long'"),
-    (action("pin", tokens=[4]), "should be the first token and the end"),
-    (action("retain", when="later"), "should be 'now' or 'finished'"),
+    (action("pin"), "pin needs payload.ttl_s"),
+    (action("pin", ttl_s=1, tokens=[4]), "should be the first token and the end"),
+    (action("retain", ttl_s=1, when="later"), "should be 'now' or 'finished'"),
     (action("pin", ttl_s=-1), "a time must be 0 seconds or more"),
     (action("pin", ttl_s=1e6), "times up to a day"),
     (action("pin", ttl_s=float("nan")), "a time must be 0 seconds or more"),
@@ -93,7 +94,7 @@ def test_what_is_wrong_is_rejected_with_what_is_meant(tmp_path, wrong, why):
 
 def test_without_peers_nothing_is_shared():
     scheduler, worker = connectors(views("LBHNC"))
-    serve(scheduler, worker, request("a", action("demote"), action("share")))
+    serve(scheduler, worker, request("a", action("demote"), action("share", ttl_s=5)))
     settle(scheduler, worker, lambda: scheduler._scheduler.figures()["hints_rejected"] == 1)
     assert scheduler._scheduler.figures()["hints_accepted"] == 1
     worker.shutdown()
@@ -102,5 +103,5 @@ def test_without_peers_nothing_is_shared():
 def test_a_request_without_hints_says_nothing_of_them():
     scheduler, worker = connectors(views("LBHNC"))
     assert serve(scheduler, worker, Request("a", 40)) is None
-    assert hints.read(action("pin")).when == "now" and hints.read(action("share")).when == "finished"
+    assert hints.read(action("pin", ttl_s=1)).when == "now" and hints.read(action("share", ttl_s=0)).when == "finished"
     worker.shutdown()

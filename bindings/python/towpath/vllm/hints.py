@@ -13,13 +13,14 @@ _logger = logging.getLogger("vllm.towpath")
 
 ACTIONS = ("prefetch", "pin", "retain", "demote", "share")
 _VERSIONS = ("1", "1.0")
+_KEEPING = ("pin", "retain", "share")
 _WHEN_FINISHED = ("retain", "demote", "share")  # unless the payload says otherwise
 OUTCOMES = ("accepted", "clipped", "deferred", "rejected")
 
 
 @dataclasses.dataclass
 class Payload:
-    """`ttl_s`: how long blocks are kept (pin, retain, share; 0: no longer). `after_s`: how long to wait with it. `tokens`:
+    """`ttl_s`: how long blocks are kept (pin, retain, share, which need it; 0: no longer). `after_s`: how long to wait with it. `tokens`:
     [first, end] of the request's, else all; `when`: "now" or "finished"."""
     ttl_s: float = 0
     after_s: float = 0
@@ -46,6 +47,8 @@ def read(action) -> Payload:
     if action.action_version not in _VERSIONS:
         raise ValueError(f"towpath: version {action.action_version!r} of {action.action_type}; this release knows 1")
     payload = read_fields(Payload, action.payload, "payload", {"tokens": _tokens, "when": _when}, prefix="payload.")
+    if action.action_type in _KEEPING and "ttl_s" not in action.payload:
+        raise ValueError(f"towpath: {action.action_type} needs payload.ttl_s, the seconds that blocks are kept; 0 lets them go")
     payload.when = payload.when or ("finished" if action.action_type in _WHEN_FINISHED else "now")
     return payload
 
