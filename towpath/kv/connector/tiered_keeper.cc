@@ -288,6 +288,7 @@ void TieredKeeper::hear_news() {
 
 BlockKeeper::News TieredKeeper::take_news() {
   if (leases_) (void)leases_->progress();  // who has no thread answers peers here, too
+  (void)hints_->progress();
   hear_news();
   const BlockDirectory::Events events = std::exchange(news_, {});
   News news{.is_anew = !std::exchange(is_reported_, true) || events.some_were_lost,

@@ -175,11 +175,15 @@ void ConnectorWorker::wait_for_save() {
 
 bool ConnectorWorker::progress() {
   const bool moved = keeper_->progress();
-  for (HintAnswer& answer : keeper_->take_hint_answers())
-    report_.hints.push_back(std::move(answer));
+  note_hints();
   const bool more = drive();
   note_ends();
   return more || moved;
+}
+
+void ConnectorWorker::note_hints() {
+  for (HintAnswer& answer : keeper_->take_hint_answers())
+    report_.hints.push_back(std::move(answer));
 }
 
 bool ConnectorWorker::is_idle() const {
@@ -231,6 +235,7 @@ WorkerReport ConnectorWorker::take_report() {
 WorkerReport ConnectorWorker::report_so_far() {
   note_ends();
   BlockKeeper::News news = keeper_->take_news();
+  note_hints();
   WorkerReport report = std::exchange(report_, {.worker = options_.rank});
   report.is_first = news.is_anew;
   report.stored.insert(report.stored.end(), news.stored.begin(), news.stored.end());

@@ -183,6 +183,7 @@ class ConnectorWorker {
   void end_background_saves();
   void unsaved(BlockHash hash, const Status& why);
   void note_ends();
+  void note_hints();
   Instant now() const { return options_.clock != nullptr ? options_.clock->now() : Instant{0}; }
   std::vector<TierCost> changed_costs();
 
