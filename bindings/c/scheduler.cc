@@ -49,6 +49,41 @@ towpath_block_event_t* give_events(const std::vector<kv::HeldBlockEvent>& events
   return list;
 }
 
+/// What is too long for a Duration is too long for a hint, too.
+Duration hint_time(std::uint64_t ms) {
+  constexpr auto kTooLong = static_cast<std::uint64_t>(
+      2 * std::chrono::duration_cast<std::chrono::milliseconds>(kv::kLongestHint).count());
+  return std::chrono::milliseconds(std::min(ms, kTooLong));
+}
+
+using AnsweredHints = std::vector<kv::ConnectorScheduler::AnsweredHint>;
+
+/// One piece of memory, which the caller gives back: the answers, and their words.
+towpath_answered_hint_t* give_answers(const AnsweredHints& answers) {
+  const std::size_t heads =
+      std::max<std::size_t>(answers.size(), 1) * sizeof(towpath_answered_hint_t);
+  std::size_t letters = 0;
+  for (const auto& one : answers) letters += one.id.size() + one.answer.why.size() + 2;
+  auto* const whole = static_cast<char*>(std::malloc(heads + letters));
+  if (whole == nullptr) throw std::bad_alloc();
+  auto* const list = reinterpret_cast<towpath_answered_hint_t*>(whole);
+  char* letter = whole + heads;
+  const auto give = [&](const std::string& text) {
+    std::memcpy(letter, text.c_str(), text.size() + 1);
+    return std::exchange(letter, letter + text.size() + 1);
+  };
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const auto& [id, action, answer] = answers[i];
+    list[i] = {.id = give(id),
+               .action = name_of(action).data(),
+               .outcome = name_of(answer.outcome).data(),
+               .blocks = answer.blocks,
+               .left = answer.left,
+               .why = give(answer.why)};
+  }
+  return list;
+}
+
 }  // namespace
 
 towpath_code_t towpath_scheduler_open(const towpath_scheduler_options_t* options,
@@ -127,6 +162,32 @@ towpath_code_t towpath_scheduler_finish(towpath_scheduler_t* scheduler, const ch
   return call(error, given(scheduler, request, blocks_stay), [&]() -> Status {
     TOWPATH_TRY(const auto finish, scheduler->value.finish(request));
     *blocks_stay = finish.blocks_stay ? 1 : 0;
+    return {};
+  });
+}
+
+towpath_code_t towpath_scheduler_hint(towpath_scheduler_t* scheduler, const char* request,
+                                      const towpath_hint_t* hint, towpath_error_t* error) {
+  return call(error, given(scheduler, request, hint), [&]() -> Status {
+    const auto reported = sized(hint);
+    TOWPATH_TRY(const kv::HintAction action, kv::hint_action_named(text_or_none(reported.action)));
+    return scheduler->value.hint(
+        request, {.id = text_or_none(reported.id),
+                  .action = action,
+                  .first_token = reported.first_token,
+                  .end_token = reported.end_token == 0 ? UINT64_MAX : reported.end_token,
+                  .after = hint_time(reported.after_ms),
+                  .keep = hint_time(reported.keep_ms)});
+  });
+}
+
+towpath_code_t towpath_scheduler_take_answered_hints(towpath_scheduler_t* scheduler,
+                                                     towpath_answered_hint_t** hints,
+                                                     size_t* hint_count, towpath_error_t* error) {
+  return call(error, given(scheduler, hints, hint_count), [&]() -> Status {
+    const AnsweredHints answers = scheduler->value.take_answered_hints();
+    *hints = give_answers(answers);
+    *hint_count = answers.size();
     return {};
   });
 }

@@ -125,6 +125,35 @@ towpath_code_t towpath_scheduler_finish(towpath_scheduler_t* scheduler, const ch
 towpath_code_t towpath_scheduler_step_begins(towpath_scheduler_t* scheduler, uint64_t tokens,
                                              towpath_error_t* error);
 towpath_code_t towpath_scheduler_step_ends(towpath_scheduler_t* scheduler, towpath_error_t* error);
+
+/* What an orchestrator knows of a request that was matched and has not finished:
+ * docs/guides/hints.md. */
+typedef struct {
+  size_t size;
+  const char* action;   /* "prefetch", "pin", "retain", "demote", "share" */
+  const char* id;       /* comes back with the answer; null: "" */
+  uint64_t first_token; /* of the request's tokens known so far; whole blocks count */
+  uint64_t end_token;   /* 0: to the last */
+  uint64_t after_ms;    /* wait so long with it; a day at most, as the next */
+  uint64_t keep_ms;     /* of pin, retain and share; 0: no longer */
+} towpath_hint_t;
+/* Ordered with the next step. */
+towpath_code_t towpath_scheduler_hint(towpath_scheduler_t* scheduler, const char* request,
+                                      const towpath_hint_t* hint, towpath_error_t* error);
+typedef struct {
+  const char* id;
+  const char* action;
+  const char* outcome; /* "accepted", "clipped", "rejected" */
+  uint64_t blocks;     /* that it was done for */
+  uint64_t left;       /* that it was not done for */
+  const char* why;     /* where it was not accepted; else "" */
+} towpath_answered_hint_t;
+/* That all workers have answered since the last call. The array, with all that it points to, is one
+ * towpath_free(). */
+towpath_code_t towpath_scheduler_take_answered_hints(towpath_scheduler_t* scheduler,
+                                                     towpath_answered_hint_t** hints,
+                                                     size_t* hint_count, towpath_error_t* error);
+
 /* The step's orders, for every worker. */
 towpath_code_t towpath_scheduler_build(towpath_scheduler_t* scheduler, void** orders,
                                        size_t* orders_size, towpath_error_t* error);

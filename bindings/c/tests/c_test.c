@@ -169,6 +169,40 @@ static uint64_t serve(towpath_scheduler_t* scheduler, towpath_worker_t* worker, 
   return matched;
 }
 
+/* Of a prompt that is kept, what was asked is done, and answered. */
+static void expect_hint(towpath_scheduler_t* scheduler, towpath_worker_t* worker) {
+  uint32_t tokens[kPrompt];
+  for (uint32_t i = 0; i < kPrompt; ++i) tokens[i] = 1000 + i;
+  towpath_prompt_t prompt = TOWPATH_INIT(towpath_prompt_t);
+  prompt.tokens = tokens;
+  prompt.token_count = kPrompt;
+  uint64_t matched = 0;
+  int in_background = 0, stay = 0;
+  OK(towpath_scheduler_match(scheduler, "hinted", &prompt, &matched, &in_background, &failure));
+  towpath_hint_t hint = TOWPATH_INIT(towpath_hint_t);
+  hint.id = "turn 7";
+  IS(towpath_scheduler_hint(scheduler, "hinted", &hint, &failure), TOWPATH_INVALID_ARGUMENT);
+  hint.action = "retain";
+  hint.keep_ms = UINT64_MAX;
+  IS(towpath_scheduler_hint(scheduler, "hinted", &hint, &failure), TOWPATH_INVALID_ARGUMENT);
+  hint.keep_ms = 60000;
+  hint.end_token = 2 * kTokens;
+  OK(towpath_scheduler_hint(scheduler, "hinted", &hint, &failure));
+  OK(towpath_scheduler_finish(scheduler, "hinted", &stay, &failure));
+  step(scheduler, worker);
+  towpath_answered_hint_t* hints = NULL;
+  size_t count = 0;
+  for (int looks = 0; count == 0 && looks < 100000; ++looks) {
+    towpath_free(hints);
+    update(scheduler, worker);
+    OK(towpath_scheduler_take_answered_hints(scheduler, &hints, &count, &failure));
+  }
+  CHECK(count == 1 && strcmp(hints->id, "turn 7") == 0 && strcmp(hints->action, "retain") == 0);
+  CHECK(strcmp(hints->outcome, "accepted") == 0 && hints->blocks == 2 && hints->left == 0);
+  CHECK(strcmp(hints->why, "") == 0);
+  towpath_free(hints);
+}
+
 /* Blocks of the prompt that the scheduler reports, whole and in their order. */
 static void expect_events(towpath_scheduler_t* scheduler, size_t expected) {
   towpath_block_event_t* events = NULL;
@@ -221,6 +255,7 @@ static void connector(const char* directory) {
     CHECK(serve(scheduler, worker, "second", 4) == 2 * kTokens);
     CHECK(holds(4, 0) && holds(5, 1));
     expect_events(scheduler, 0);
+    expect_hint(scheduler, worker);
     take_what_is_left(worker);
     towpath_worker_close(worker);
     towpath_scheduler_close(scheduler);
