@@ -1,7 +1,10 @@
 #include <cerrno>
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +23,19 @@ bool is_left_over(const sys::LocalAddress& address) {
   struct stat what {};
   if (address.abstract || ::lstat(address.name.c_str(), &what) != 0) return false;
   return S_ISSOCK(what.st_mode) && sys::connect_stream(address).code() == Code::unavailable;
+}
+
+/// Of two processes that begin to listen at once, one could take the other's path, which is bound
+/// and not listened at yet, for one that was left. Held until the descriptor is closed; after a
+/// second it goes without, since anybody may lock a directory that he can read.
+sys::Fd lock_directory_of(const std::string& path) {
+  constexpr int kTries = 100, kPauseMs = 10;
+  const std::size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  sys::Fd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int i = 0; fd && i < kTries && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0; ++i)
+    (void)::poll(nullptr, 0, kPauseMs);
+  return fd;
 }
 
 Result<sys::Fd> bind_to(const Endpoint& endpoint) {
@@ -49,6 +65,7 @@ Result<Listener> Listener::listen(const Address& address) {
 }
 
 Result<Listener> Listener::listen_local(const sys::LocalAddress& address) {
+  const sys::Fd lock = address.abstract ? sys::Fd() : lock_directory_of(address.name);
   auto socket = sys::LocalListener::listen(address, sys::SocketKind::stream);
   if (socket.code() == Code::already_exists && is_left_over(address)) {
     (void)::unlink(address.name.c_str());

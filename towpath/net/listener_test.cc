@@ -1,7 +1,12 @@
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -115,22 +120,50 @@ TEST(ListenerTest, addresses_that_cannot_be_had_are_refused) {
             Code::invalid_argument);
 }
 
-TEST(ListenerTest, file_of_a_dead_process_is_replaced_but_a_live_one_is_not) {
-  const auto directory = sys::TemporaryDirectory::create();
-  ASSERT_TRUE(directory.ok());
-  const sys::LocalAddress where{directory->file("socket")};
-  {  // as a killed process leaves it
+/// As a killed process leaves it.
+void leave_dead(const sys::LocalAddress& where) {
+  {
     auto dead = sys::LocalListener::listen(where, sys::SocketKind::stream);
     ASSERT_TRUE(dead.ok());
     ASSERT_EQ(rename(where.name.c_str(), cat(where.name, "-kept").c_str()), 0);
   }
   ASSERT_EQ(rename(cat(where.name, "-kept").c_str(), where.name.c_str()), 0);
+}
+
+TEST(ListenerTest, file_of_a_dead_process_is_replaced_but_a_live_one_is_not) {
+  const auto directory = sys::TemporaryDirectory::create();
+  ASSERT_TRUE(directory.ok());
+  const sys::LocalAddress where{directory->file("socket")};
+  leave_dead(where);
   auto first = Listener::listen(where);
   ASSERT_TRUE(first.ok()) << first.status().to_string();
   EXPECT_EQ(Listener::listen(where).code(), Code::already_exists);
   EXPECT_TRUE(sys::connect_stream(where).ok());
   first = error(Code::internal, "closed");
   EXPECT_NE(access(where.name.c_str(), F_OK), 0) << "nothing is left";
+}
+
+TEST(ListenerTest, of_several_that_listen_at_once_one_does_and_is_the_one_that_is_reached) {
+  const auto directory = sys::TemporaryDirectory::create();
+  ASSERT_TRUE(directory.ok());
+  const sys::LocalAddress where{directory->file("socket")};
+  for (int round = 0; round < 300; ++round) {
+    leave_dead(where);
+    std::vector<std::optional<Result<Listener>>> all(4);
+    std::vector<std::thread> threads;
+    std::atomic<int> ready{0};
+    for (auto& one : all)
+      threads.emplace_back([&] {
+        ++ready;
+        while (ready.load() < 4) std::this_thread::yield();
+        one.emplace(Listener::listen(where));
+      });
+    for (std::thread& thread : threads) thread.join();
+    const auto listens = [](const auto& one) { return one->ok(); };
+    ASSERT_EQ(std::ranges::count_if(all, listens), 1) << "in round " << round;
+    ASSERT_TRUE(sys::connect_stream(where).ok());
+    ASSERT_TRUE((*std::ranges::find_if(all, listens))->value().accept().value()) << round;
+  }
 }
 
 TEST(ListenerTest, file_that_is_no_socket_is_left_alone) {
