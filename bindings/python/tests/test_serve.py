@@ -3,8 +3,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
-import struct
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -75,10 +73,7 @@ def test_the_first_engine_starts_the_server_and_it_stays(tmp_path):
     wanted = _server.Server(memory=4 << 20, socket=str(tmp_path / "serve"), directory=str(tmp_path / "kv"), caches=2)
     with ThreadPoolExecutor() as engines:
         assert set(engines.map(_server.address_of, [wanted] * 4)) == {f"unix:{tmp_path}/serve"}
-    with socket.socket(socket.AF_UNIX) as at:
-        at.connect(wanted.socket)
-        process, = struct.unpack("i", at.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4])
-    os.kill(process, signal.SIGTERM)
+    os.kill(_server._process_at(wanted.socket), signal.SIGTERM)
     eventually(lambda: not _server._answers(wanted.socket))
     with pytest.raises(RuntimeError, match="the server did not start .* 1.00 TiB of memory are wanted"):
         _server.address_of(_server.Server(memory=1 << 40, socket=wanted.socket))

@@ -4,8 +4,10 @@ import os
 import pathlib
 import shutil
 import socket
+import struct
 import subprocess
 import time
+from typing import Optional
 
 from towpath import _towpath
 from towpath._settings import read_fields, size_in_bytes
@@ -50,9 +52,16 @@ def address_of(server) -> str:
     return address
 
 
-def _answers(path) -> bool:
+def _process_at(path) -> Optional[int]:
+    """Its number; 0: of another container; None: nobody answers."""
     with socket.socket(socket.AF_UNIX) as probe:
-        return probe.connect_ex("\0" + path[1:] if path.startswith("@") else path) == 0
+        if probe.connect_ex("\0" + path[1:] if path.startswith("@") else path) != 0:
+            return None
+        return struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+
+
+def _answers(path) -> bool:
+    return _process_at(path) is not None
 
 
 def _command() -> str:
@@ -74,9 +83,12 @@ def _start(server, path):
     with open(log, "ab", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600)) as output:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
     end = time.monotonic() + _START_S
-    while not _answers(path):  # another engine may have been first: then ours ends, and that one answers
+    while not _answers(path):
         has_failed = process.poll() not in (None, 0) and not _answers(path)
         if has_failed or time.monotonic() > end:
             said = log.read_text(errors="replace").strip().splitlines()[-3:]
             raise RuntimeError(f"towpath: the server did not start ({' '.join(words)}): {' / '.join(said)}")
         time.sleep(0.02)
+    if _process_at(path) != process.pid:  # another engine was first: ours must not wait for that one's end
+        process.terminate()
+        process.wait()
