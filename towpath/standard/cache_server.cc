@@ -16,20 +16,6 @@ namespace {
 constexpr Duration kServingNap = std::chrono::milliseconds(5);  // what nobody wakes for: reports
 constexpr Duration kLook = std::chrono::milliseconds(500);      // for engines that are lost
 
-/// What an engine has reported about its cache. Errors: those of reading it; invalid_argument (it
-/// does not have the layout that it grants from).
-Result<kv::CacheShare> reported_share(ConstByteSpan bytes) {
-  TOWPATH_TRY(const kv::Catalogue all, kv::decode_catalogue(bytes));
-  TOWPATH_TRY(const blockcopy::OpenPackage package, blockcopy::open_package(all.package));
-  const auto entry =
-      std::ranges::find(package.layouts, all.layout, &blockcopy::OpenPackage::Entry::id);
-  if (entry == package.layouts.end())
-    return error(Code::invalid_argument,
-                 cat(to_string(package.agent), " grants from layout ", all.layout, " of none"));
-  return kv::CacheShare{all.name_space, entry->layout.config(), entry->first_layer,
-                        entry->first_head};
-}
-
 }  // namespace
 
 Result<std::string> own_server_address() {
@@ -197,7 +183,9 @@ Status CacheServer::learn(const std::string& cache, ConstByteSpan catalogue) {
   if (is_closing_) return error(Code::cancelled, "the server ends");
   const auto served = caches_.find(cache);
   if (served != caches_.end()) return served->second->learn(catalogue);
-  TOWPATH_TRY(const kv::CacheShare share, reported_share(catalogue));
+  TOWPATH_TRY(const kv::Catalogue all, kv::decode_catalogue(catalogue));
+  TOWPATH_TRY(const blockcopy::OpenPackage package, blockcopy::open_package(all.package));
+  TOWPATH_TRY(const kv::CacheShare share, kv::share_of(all, package));
   if (cache_name(share) != cache)
     return error(Code::invalid_argument,
                  cat("it calls its cache ", printable(cache), ", which is ", cache_name(share)),

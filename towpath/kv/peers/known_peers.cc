@@ -30,6 +30,18 @@ bool is_older(const KnownPeers::Peer& than, const KnownPeers::Peer& catalogue) {
 
 }  // namespace
 
+Result<CacheShare> share_of(const Catalogue& catalogue, const blockcopy::OpenPackage& package) {
+  const auto entry =
+      std::ranges::find(package.layouts, catalogue.layout, &blockcopy::OpenPackage::Entry::id);
+  if (entry == package.layouts.end())
+    return error(Code::invalid_argument,
+                 cat(to_string(package.agent), " grants from layout ", catalogue.layout,
+                     ", and reports ", package.layouts.size(), " others"),
+                 "both sides must be of one release");
+  return CacheShare{catalogue.name_space, entry->layout.config(), entry->first_layer,
+                    entry->first_head};
+}
+
 KnownPeers::~KnownPeers() {
   while (!peers_.empty()) forget(std::string(peers_.begin()->first));
 }
@@ -37,12 +49,9 @@ KnownPeers::~KnownPeers() {
 /// A peer as it tells itself, if there is a use for its blocks here.
 Result<KnownPeers::Peer> KnownPeers::open(const Catalogue& all,
                                           const blockcopy::OpenPackage& package) const {
-  const auto entry =
-      std::ranges::find(package.layouts, all.layout, &blockcopy::OpenPackage::Entry::id);
   Peer peer;
-  if (entry != package.layouts.end())
-    peer.share = {all.name_space, entry->layout.config(), entry->first_layer, entry->first_head};
-  if (entry == package.layouts.end() || !fit(ours_, peer.share))
+  TOWPATH_TRY(peer.share, share_of(all, package));
+  if (!fit(ours_, peer.share))
     return error(
         Code::invalid_argument,
         cat("the blocks of ", to_string(package.agent), ", name space '", printable(all.name_space),

@@ -34,6 +34,10 @@ struct CacheShare {
   layout::IndexRange heads() const { return {first_head, config.num_heads.value_or(1)}; }
 };
 
+/// Of the layout that the catalogue's owner grants from. Errors: invalid_argument (its package has
+/// none of that number).
+Result<CacheShare> share_of(const Catalogue& catalogue, const blockcopy::OpenPackage& package);
+
 class KnownPeers {
  public:
   struct Peer {
