@@ -17,6 +17,7 @@ namespace {
 
 /// Between an engine and its server: what is held for the server waits for two reports.
 constexpr Duration kReportPace = std::chrono::milliseconds(5);
+constexpr Duration kServingNap = std::chrono::milliseconds(5);  // what nobody wakes for
 
 kv::CacheShare share_of(const ConnectorNodeOptions& options) {
   return {options.name_space, kept_config(options), options.first_layer, options.first_head};
@@ -197,6 +198,13 @@ Status CacheNode::meet_peers(kv::TieredKeeper& keeper) const {
   if (with_server) exchange.report_pace = kReportPace;
   keeper.peers()->join(std::move(place), std::move(exchange));
   return {};
+}
+
+Result<run::Worker> CacheNode::start_serving(const std::string& name, std::function<bool()> serve) {
+  return run::Worker::start(name, [this, serve = std::move(serve)](const run::StopToken& stop) {
+    while (!stop.stop_requested())
+      if (!serve()) node_->agent().wait_for_work(kServingNap);
+  });
 }
 
 }  // namespace towpath::standard

@@ -6,6 +6,7 @@
 // Thread: one at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include <towpath/blockcopy/transfer_manager.h>
 #include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/peers/known_peers.h>
+#include <towpath/run/worker.h>
 #include <towpath/standard/connector_options.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/file.h>
@@ -48,6 +50,10 @@ class CacheNode {
   bool has_peers() const noexcept { return !meeting_.rendezvous.empty(); }
   /// They are met from now on, as the keeper makes progress. Errors: those of the rendezvous.
   Status meet_peers(kv::TieredKeeper& keeper) const;
+  /// A thread that calls `serve`, which is true while there is more to do at once, and otherwise
+  /// sleeps until a peer asks; for what comes by the rendezvous it looks now and then. It ends
+  /// before the node. Errors: exhausted.
+  Result<run::Worker> start_serving(const std::string& name, std::function<bool()> serve);
 
  private:
   /// How those of one cache find each other.

@@ -13,8 +13,7 @@
 namespace towpath::standard {
 namespace {
 
-constexpr Duration kServingNap = std::chrono::milliseconds(5);  // what nobody wakes for: reports
-constexpr Duration kLook = std::chrono::milliseconds(500);      // for engines that are lost
+constexpr Duration kLook = std::chrono::milliseconds(500);  // for engines that are lost
 
 }  // namespace
 
@@ -35,11 +34,8 @@ class CacheServer::ServedCache {
       TOWPATH_TRY(made->keeper_, made->node_->make_keeper());
       TOWPATH_TRY(made->node_->meet_peers(*made->keeper_));
     }
-    TOWPATH_TRY(made->server_,
-                run::Worker::start("kv-served", [one = made.get()](const auto& stop) {
-                  while (!stop.stop_requested())
-                    if (!one->serve()) one->node_->node().agent().wait_for_work(kServingNap);
-                }));
+    TOWPATH_TRY(made->server_, made->node_->start_serving(
+                                   "kv-served", [one = made.get()] { return one->serve(); }));
     return made;
   }
 

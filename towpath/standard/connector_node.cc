@@ -10,7 +10,6 @@
 namespace towpath::standard {
 namespace {
 
-constexpr Duration kNap = std::chrono::milliseconds(5);  // of the serving thread, at most
 constexpr Duration kLongestDrive = std::chrono::milliseconds(250);  // what nobody wakes for
 
 }  // namespace
@@ -38,7 +37,10 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
                                                         .clock = &made->node_->clock()},
                                                        cache, std::move(keeper)));
   if (made->node_->has_peers()) TOWPATH_TRY(made->node_->meet_peers(kept));
-  if (made->node_->has_peers() && options.background) TOWPATH_TRY(made->start_serving());
+  if (made->node_->has_peers() && options.background) {
+    TOWPATH_TRY(made->server_, made->node_->start_serving(
+                                   "kv-peers", [node = made.get()] { return node->serve(); }));
+  }
   if (options.driven) TOWPATH_TRY(made->start_driving());
   return made;
 }
@@ -136,16 +138,6 @@ void ConnectorNode::wake() {
 bool ConnectorNode::serve() {
   const Turn turn(*this);
   return keeper_->progress();
-}
-
-/// The thread sleeps without the lock, and wakes for a peer's question at once; for what comes by
-/// the rendezvous it looks now and then.
-Status ConnectorNode::start_serving() {
-  TOWPATH_TRY(server_, run::Worker::start("kv-peers", [this](const run::StopToken& stop) {
-                while (!stop.stop_requested())
-                  if (!serve()) node_->node().agent().wait_for_work(kNap);
-              }));
-  return {};
 }
 
 kv::KeeperFigures ConnectorNode::kept() const {

@@ -75,7 +75,6 @@ class ConnectorNode {
  private:
   ConnectorNode();
   Result<blockcopy::LayoutHandle> register_caches(const ConnectorNodeOptions& options);
-  Status start_serving();
   bool serve() TOWPATH_EXCLUDES(mutex_);
   Status start_driving();
   bool drive(Duration most) TOWPATH_EXCLUDES(mutex_, wake_mutex_);
