@@ -5,7 +5,6 @@
 #include <towpath/core/text.h>
 #include <towpath/kv/peers/peer_leases.h>
 #include <towpath/rendezvous/hosted_rendezvous.h>
-#include <towpath/run/poller.h>
 #include <towpath/standard/cache_node.h>
 #include <towpath/standard/cache_server.h>
 #include <towpath/standard/user_token.h>
@@ -128,6 +127,8 @@ Result<std::unique_ptr<CacheServer>> CacheServer::open(const CacheServerOptions&
   if (!made->place_->is_host())
     return error(Code::already_exists, cat("another process is at ", printable(options.address)),
                  "one server serves all engines of a host; name another socket for another");
+  TOWPATH_TRY(made->poller_, run::Poller::open());
+  TOWPATH_TRY(made->poller_->add(made->place_->wait_fd(), 0));
   TOWPATH_TRY(made->listener_, run::Worker::start("kv-serve", [one = made.get()](const auto& stop) {
                 one->listen(stop);
               }));
@@ -136,9 +137,7 @@ Result<std::unique_ptr<CacheServer>> CacheServer::open(const CacheServerOptions&
 
 /// What the engines leave at the place is heard here; served caches meet them there as guests.
 void CacheServer::listen(const run::StopToken& stop) {
-  Result<run::Poller> poller = run::Poller::open();
-  if (poller.ok()) (void)poller->add(place_->wait_fd(), 0);
-  if (poller.ok()) (void)poller->add(stop.fd(), 1);
+  (void)poller_->add(stop.fd(), 1);  // else the end waits for the next look
   std::vector<rendezvous::Change> heard;
   place_->watch([&heard](const rendezvous::Change& change) { heard.push_back(change); });
   for (Instant looked{0}; !stop.stop_requested();) {
@@ -146,9 +145,9 @@ void CacheServer::listen(const run::StopToken& stop) {
     for (const rendezvous::Change& change : std::exchange(heard, {})) hear(change);
     if (clock_.now() - looked >= kLook) {
       looked = clock_.now();
-      forget_lost();
+      forget_all_lost();
     }
-    if (poller.ok()) (void)poller->wait(kLook);
+    (void)poller_->wait(kLook);
   }
   place_->watch({});
 }
@@ -170,6 +169,7 @@ void CacheServer::hear(const rendezvous::Change& change) {
   }
   Status learned = learn(cache, *change.metadata);
   if (learned.ok()) return;
+  (void)place_->drop(change.name);  // or those that are refused would fill the place
   ++refusals_.count;
   refusals_.last = error(learned.code(), cat("engine '", printable(engine), "' is not served"))
                        .because(std::move(learned));
@@ -210,6 +210,7 @@ Status CacheServer::make_cache(const std::string& name, const kv::CacheShare& sh
                                .objects = options_.objects,
                                .cache = options_.cache,
                                .server = options_.address};
+  if (options.objects) options.objects->bound_bytes /= options_.caches;
   TOWPATH_TRY(auto served, ServedCache::open(options));
   caches_.emplace(name, std::move(served));
   return {};
@@ -224,18 +225,22 @@ Status CacheServer::make_place() {
     return error(Code::exhausted,
                  cat("there are ", caches_.size(), " caches already, all with engines"),
                  "start the server for more unlike caches (--caches): one for each model and rank");
+  forget_lost(unused->first, *unused->second, Duration::zero());
   caches_.erase(unused);
   return {};
 }
 
-void CacheServer::forget_lost() {
-  const run::MutexLock lock(mutex_);
-  for (const auto& [name, cache] : caches_) {
-    for (const std::string& engine : cache->lost_for(options_.forget_after, clock_.now())) {
-      cache->forget(engine);
-      (void)place_->drop({cat(name, "/", engine), kv::kCatalogueLabel});
-    }
+/// What they have left at the place, too.
+void CacheServer::forget_lost(const std::string& name, ServedCache& cache, Duration least) {
+  for (const std::string& engine : cache.lost_for(least, clock_.now())) {
+    cache.forget(engine);
+    (void)place_->drop({cat(name, "/", engine), kv::kCatalogueLabel});
   }
+}
+
+void CacheServer::forget_all_lost() {
+  const run::MutexLock lock(mutex_);
+  for (const auto& [name, cache] : caches_) forget_lost(name, *cache, options_.forget_after);
 }
 
 std::vector<ServedFigures> CacheServer::figures() const {

@@ -23,6 +23,7 @@
 
 #include <towpath/kv/figures.h>
 #include <towpath/run/mutex.h>
+#include <towpath/run/poller.h>
 #include <towpath/run/worker.h>
 #include <towpath/standard/connector_options.h>
 #include <towpath/standard/stderr_sink.h>
@@ -92,12 +93,15 @@ class CacheServer {
   Status learn(const std::string& cache, ConstByteSpan catalogue) TOWPATH_REQUIRES(mutex_);
   Status make_cache(const std::string& name, const kv::CacheShare& share) TOWPATH_REQUIRES(mutex_);
   Status make_place() TOWPATH_REQUIRES(mutex_);
-  void forget_lost() TOWPATH_EXCLUDES(mutex_);
+  void forget_lost(const std::string& name, ServedCache& cache, Duration least)
+      TOWPATH_REQUIRES(mutex_);
+  void forget_all_lost() TOWPATH_EXCLUDES(mutex_);
 
   const CacheServerOptions options_;
   const sys::SystemClock clock_;
   StderrSink sink_;
   std::unique_ptr<rendezvous::HostedRendezvous> place_;  // the listening thread's
+  std::optional<run::Poller> poller_;                    // with this
   mutable run::Mutex mutex_;
   std::map<std::string, std::unique_ptr<ServedCache>> caches_ TOWPATH_GUARDED_BY(mutex_);
   bool is_closing_ TOWPATH_GUARDED_BY(mutex_) = false;
