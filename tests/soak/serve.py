@@ -76,14 +76,19 @@ class House:
             self.engines.append(subprocess.Popen([sys.executable, __file__, "--engine", f"unix:{self.folder}/serve", str(self.last)],
                                                  stderr=self.log))
 
+    def watch(self, seconds):
+        """So long, unless the server ends, which it must not."""
+        try:
+            sys.exit(f"the server ended with {self.server.wait(seconds)}")
+        except subprocess.TimeoutExpired:
+            pass
+
     def check(self):
-        """No engine found a wrong byte, and the server is there."""
+        """No engine found a wrong byte."""
         for one in [one for one in self.engines if one.poll() is not None]:
             if one.returncode != 0:
                 sys.exit(f"an engine ended with {one.returncode}")
             self.engines.remove(one)
-        if self.server.poll() is not None:
-            sys.exit(f"the server ended with {self.server.returncode}")
 
     def disturb(self):
         if not self.engines:
@@ -100,7 +105,7 @@ class House:
             self.start_server()
         elif what < 0.4:
             one.send_signal(signal.SIGSTOP)
-            time.sleep(3 * self.chance.random())
+            self.watch(3 * self.chance.random())
             one.send_signal(signal.SIGCONT)
 
     def end(self):
@@ -125,7 +130,7 @@ def main():
         house, end = House(folder, args.seed), time.monotonic() + args.seconds
         while time.monotonic() < end:
             house.start_engines()
-            time.sleep(house.chance.random())
+            house.watch(house.chance.random())
             house.check()
             house.disturb()
         table = house.end()
