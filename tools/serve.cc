@@ -148,7 +148,7 @@ void add_serve(Command& towpath) {
       .shows_default();
   command
       .option("--interval", arguments->interval_s, "Seconds between two looks at what has changed")
-      .positive()
+      .between(0.1, 86400.0)
       .shows_default();
   command.footer(kServeExamples);
   command.when_chosen([arguments]() -> Result<Exit> {
