@@ -62,7 +62,7 @@ std::string text_of(const std::vector<traces::Comparison>& all, Colours colours)
                [](std::uint64_t hits, const traces::Comparison& of) {
                  return percent(share(of.optimum - hits, of));
                }),
-      "\nHinted: told at the end of each turn whether its session goes on, and nothing else\n");
+      "\nHinted: a hint at the end of each turn whether its session goes on, and nothing else\n");
 }
 
 nlohmann::ordered_json json_of(const std::vector<traces::Comparison>& all) {

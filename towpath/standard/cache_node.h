@@ -41,7 +41,7 @@ class CacheNode {
   Node& node() noexcept { return *node_; }
   const Clock& clock() const noexcept { return node_->clock(); }
   blockcopy::TransferManager& manager() noexcept { return *manager_; }
-  /// Where its files lie; empty: nowhere.
+  /// Where its files lie; empty: it has none.
   const std::string& folder() const noexcept { return folder_; }
 
   /// Once; the node outlives it. Errors: those of opening the folder and the objects, and of

@@ -4,7 +4,7 @@
 //                                              |
 //                                [ held until `keep` is over ]
 //
-// Blocks that are nowhere yet, since they are being saved, are waited for a little. What is held is
+// Blocks that no tier has yet, since they are being saved, are waited for a little. What is held is
 // a share of the slots at most, so that engines always find others. Thread: loop, the keeper's.
 #pragma once
 

@@ -58,7 +58,7 @@ struct HintAnswer {
   std::uint64_t number = 0;  ///< the order's
   HintOutcome outcome = HintOutcome::accepted;
   std::uint64_t blocks = 0;  ///< that it was done for
-  std::uint64_t left = 0;    ///< that it was not done for: over the share, or nowhere in time
+  std::uint64_t left = 0;    ///< that it was not done for: over the share, or in no tier in time
   std::string why{};         ///< where it was not accepted
 
   friend bool operator==(const HintAnswer&, const HintAnswer&) = default;

@@ -16,7 +16,7 @@
 // promotions go first. What goes to a device is copied back and proven before it is found there.
 // What does not match its digest, going down or up, is dropped where it was found, counted by
 // reason, and a miss. Of each tier as many tasks are under way as it takes at once; what is more
-// urgent is begun first. It has no threads: all copying is done by whoever calls progress().
+// urgent is begun first. It has no threads: all copying is done by the caller of progress().
 // Thread: any; one at a time is in progress(). It outlives the handles and promotions that it gave
 // out.
 #pragma once
