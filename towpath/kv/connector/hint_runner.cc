@@ -142,7 +142,7 @@ void HintRunner::hold(Running& hint, BlockRef block, Instant now) {
   ++hint.done;
 }
 
-/// False: it is not below yet, or nowhere.
+/// False: it is not below yet, or in no tier.
 bool HintRunner::demote(Running& hint, BlockHash hash) {
   constexpr unsigned kMemory = 1;
   held_.erase(hash);
@@ -166,17 +166,21 @@ void HintRunner::bring(Running& hint) {
   const std::uint64_t most = options_.most_held - std::min(options_.most_held, used);
   std::vector<CachedBlock> wanted;
   std::deque<BlockHash> others;
+  bool are_more = false;
   for (const BlockHash hash : hint.left) {
     const bool is_there = options_.block_directory->tiers_of(hash) != 0;
-    hint.is_clipped = hint.is_clipped || (is_there && wanted.size() == most);
-    if (is_there && wanted.size() < std::min<std::uint64_t>(most, kBroughtAtOnce))
+    const bool is_next = is_there && wanted.size() < std::min<std::uint64_t>(most, kBroughtAtOnce);
+    are_more = are_more || (is_there && !is_next);
+    if (is_next)
       wanted.push_back({hash, {}});
     else
       others.push_back(hash);
   }
-  if (wanted.empty()) return;
+  if (wanted.empty()) {
+    hint.is_clipped = are_more;
+    return;
+  }
   Result<Promotion> coming = cache_.promote(wanted, kUnhurriedPriority);
-  hint.is_clipped = false;   // said when these have come
   if (!coming.ok()) return;  // too much waits: at the next look
   hint.coming = *std::move(coming);
   hint.left = std::move(others);
