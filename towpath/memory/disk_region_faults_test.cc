@@ -108,6 +108,7 @@ class FaultyFileSystem final : public sys::FileSystem {
   Result<std::uint64_t> available_bytes(const std::string& path) override {
     return real_.available_bytes(path);
   }
+  sys::PathKind kind_of(const std::string& path) override { return real_.kind_of(path); }
 
  private:
   Result<std::unique_ptr<sys::File>> wrap(Result<std::unique_ptr<sys::File>> opened) {

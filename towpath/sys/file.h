@@ -17,6 +17,12 @@
 
 namespace towpath::sys {
 
+/// Where a file lies in its descriptor.
+struct FdRange {
+  std::uint64_t begin = 0;
+  std::uint64_t size_bytes = UINT64_MAX;
+};
+
 /// An open file. Closes when it dies; does not sync.
 class File {
  public:
@@ -54,6 +60,8 @@ class File {
 
   /// For io_uring and mmap; -1 when there is none. Valid while the File lives.
   virtual int fd() const noexcept = 0;
+  /// Of a part of a drive (file_range.h); of others all of it. What uses fd() stays inside.
+  virtual FdRange fd_range() const noexcept { return {}; }
   virtual const std::string& path() const noexcept = 0;
 
   /// Whether the page cache is bypassed (O_DIRECT).
@@ -79,6 +87,23 @@ struct OpenFile {
   /// Only a plain file of this very name: no link is followed, and no FIFO or device is waited for.
   bool plain = false;
   bool directory = false;  ///< a directory, to be locked; all else is false
+  /// A drive (a block device), which nobody has mounted, nor mounts while it is open so (O_EXCL).
+  /// Errors: unavailable.
+  bool claimed = false;
+};
+
+/// Of a file system that has room for so many files, each of one length, always.
+struct FileSlots {
+  std::uint64_t count = 0;  ///< 0: files are as many, and as long, as they are written
+  std::uint64_t size_bytes = 0;
+};
+
+enum class PathKind : std::uint8_t {
+  none,  ///< there is nothing, or nothing that this process may see
+  directory,
+  file,
+  drive,  ///< a block device
+  other
 };
 
 struct OpenTemporary {
@@ -115,6 +140,8 @@ class FileSystem {
   virtual Status sync_directory(const std::string& directory) = 0;
   /// Bytes that this user can still write under `path`.
   virtual Result<std::uint64_t> available_bytes(const std::string& path) = 0;
+  virtual PathKind kind_of(const std::string& path) = 0;
+  virtual FileSlots file_slots() const { return {}; }
 };
 
 /// The kernel's files.
@@ -128,6 +155,7 @@ class SystemFileSystem final : public FileSystem {
   Result<std::vector<std::string>> list(const std::string& directory) override;
   Status sync_directory(const std::string& directory) override;
   Result<std::uint64_t> available_bytes(const std::string& path) override;
+  PathKind kind_of(const std::string& path) override;
 };
 
 }  // namespace towpath::sys

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <towpath/core/check.h>
+#include <towpath/core/checked.h>
 #include <towpath/core/text.h>
 #include <towpath/sys/file_device.h>
 #include <towpath/sys/os_error.h>
@@ -28,6 +29,17 @@ std::string failure_of(const FileRequest& request) {
   if (request.kind == FileIo::Kind::sync) return cat("cannot sync", name);
   return cat("cannot ", verb_of(request.kind), " ", request.length() - request.moved,
              " bytes at offset ", request.offset + request.moved, " of", name);
+}
+
+/// The file is a part of what its descriptor names: nothing goes beyond.
+bool leaves_range(const FileRequest& request) {
+  return !range_fits(request.offset, request.length(), request.file->fd_range().size_bytes);
+}
+
+Status no_such_range(const FileRequest& request) {
+  return error(request.kind == FileIo::Kind::write ? Code::exhausted : Code::corrupt,
+               cat(failure_of(request), ": it has ", request.file->fd_range().size_bytes, " bytes"),
+               "this is a bug of the caller");
 }
 
 Status ends_early(const FileRequest& request) {
@@ -87,6 +99,11 @@ EngineFileDevice::EngineFileDevice(std::unique_ptr<FileEngine> engine, std::uint
   for (std::uint32_t i = 0; i < depth; ++i) free_.push_back(depth - 1 - i);
 }
 
+void EngineFileDevice::begin(FileRequest& request) {
+  if (leaves_range(request)) return request.end(no_such_range(request));
+  waiting_.push_back(&request);
+}
+
 EngineFileDevice::~EngineFileDevice() {
   TOWPATH_CHECK(waiting_.empty() && free_.size() == places_.size(),
                 "a device goes when its requests have ended");
@@ -120,7 +137,7 @@ void EngineFileDevice::submit(std::uint32_t place) {
                    .kind = request.kind,
                    .buffered = !request.file->direct(),
                    .file = {.fd = request.file->fd()},
-                   .offset = request.offset + request.moved,
+                   .offset = request.file->fd_range().begin + request.offset + request.moved,
                    .parts = std::span(here.rest).first(count)});
 }
 

@@ -78,7 +78,7 @@ class EngineFileDevice final : public FileDevice {
   /// Nothing is under way.
   ~EngineFileDevice() override;
 
-  void begin(FileRequest& request) override { waiting_.push_back(&request); }
+  void begin(FileRequest& request) override;
   void cancel(FileRequest& request) override;
   bool progress() override;
   int wait_fd() const override { return engine_->wait_fd(); }

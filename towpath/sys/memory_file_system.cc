@@ -186,4 +186,10 @@ Result<std::uint64_t> MemoryFileSystem::available_bytes(const std::string& path)
   return disk_->capacity > taken ? disk_->capacity - taken : 0;
 }
 
+PathKind MemoryFileSystem::kind_of(const std::string& path) {
+  const std::lock_guard lock(disk_->mutex);
+  if (disk_->directories.contains(path)) return PathKind::directory;
+  return disk_->names.contains(path) ? PathKind::file : PathKind::none;
+}
+
 }  // namespace towpath::sys

@@ -1,5 +1,6 @@
-// MemoryFileSystem: files in memory, for tests. It can do to a program what disks do: fail, stop
-// short, tear, flip, fill up, and forget at a crash what was not synced.
+// MemoryFileSystem: files in memory, for tests, and for what need not outlive a process. It can do
+// to a program what disks do: fail, stop short, tear, flip, fill up, and forget at a crash what was
+// not synced.
 //
 //   MemoryFileSystem disk;
 //   disk.inject({.on = FileOp::write, .nth = 2, .effect = FileEffect::torn, .bytes = 100});
@@ -85,6 +86,7 @@ class MemoryFileSystem final : public FileSystem {
   Result<std::vector<std::string>> list(const std::string& directory) override;
   Status sync_directory(const std::string& directory) override;
   Result<std::uint64_t> available_bytes(const std::string& path) override;
+  PathKind kind_of(const std::string& path) override;
 
  private:
   std::shared_ptr<internal::MemoryDisk>

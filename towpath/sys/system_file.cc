@@ -83,6 +83,12 @@ Status SystemFile::lock_for_process() {
 Result<std::uint64_t> SystemFile::size() {
   struct stat info {};
   if (::fstat(fd(), &info) != 0) return failed("ask the size of", errno);
+  if (S_ISBLK(info.st_mode)) {
+    // Of a drive, lseek(2) knows it; nothing here depends on where a descriptor stands.
+    const off_t end = ::lseek(fd(), 0, SEEK_END);
+    if (end < 0) return failed("ask the size of", errno);
+    return static_cast<std::uint64_t>(end);
+  }
   return static_cast<std::uint64_t>(info.st_size);
 }
 

@@ -102,7 +102,7 @@ Result<std::unique_ptr<File>> SystemFileSystem::open(const std::string& path,
   const int flags = (options.writable ? O_RDWR : O_RDONLY) | (options.create ? O_CREAT : 0) |
                     (options.exclusive ? O_EXCL : 0) | (options.truncate ? O_TRUNC : 0) |
                     (options.plain ? O_NOFOLLOW | O_NONBLOCK : 0) |
-                    (options.directory ? O_DIRECTORY : 0);
+                    (options.directory ? O_DIRECTORY : 0) | (options.claimed ? O_EXCL : 0);
   Opened opened = open_file(path, flags, options.direct);
   if (!opened.fd && options.plain && is_no_plain(opened.errno_value)) return no_plain_file(path);
   if (!opened.fd) return os_error(opened.errno_value, cat("cannot open ", quoted_path(path)));
@@ -192,6 +192,14 @@ Result<std::uint64_t> SystemFileSystem::available_bytes(const std::string& path)
     return os_error(errno, cat("cannot ask for the space under ", quoted_path(path)));
   const auto bytes = checked_multiply(info.f_bavail, info.f_frsize);
   return bytes ? *bytes : UINT64_MAX;
+}
+
+PathKind SystemFileSystem::kind_of(const std::string& path) {
+  struct stat info {};
+  if (!check_path(path).ok() || ::stat(path.c_str(), &info) != 0) return PathKind::none;
+  if (S_ISDIR(info.st_mode)) return PathKind::directory;
+  if (S_ISREG(info.st_mode)) return PathKind::file;
+  return S_ISBLK(info.st_mode) ? PathKind::drive : PathKind::other;
 }
 
 }  // namespace towpath::sys

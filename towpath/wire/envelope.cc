@@ -148,4 +148,12 @@ Result<Message> open(ConstByteSpan bytes, const OpenLimits& limits) {
                  .payload = bytes.subspan(static_cast<std::size_t>(header.header_bytes))};
 }
 
+Result<Message> open_first(ConstByteSpan bytes, const OpenLimits& limits) {
+  TOWPATH_TRY(const Header header, read_header(bytes, limits));
+  if (header.total_bytes() > bytes.size())
+    return error(Code::corrupt, cat("a ", name_of(header.kind.type), " says ", header.total_bytes(),
+                                    " bytes, but only ", bytes.size(), " are here"));
+  return open(bytes.first(static_cast<std::size_t>(header.total_bytes())), limits);
+}
+
 }  // namespace towpath::wire

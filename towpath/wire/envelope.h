@@ -75,5 +75,8 @@ Result<Header> read_header(ConstByteSpan bytes, const OpenLimits& limits);
 /// Cost: one pass over the bytes; no allocation. Errors: as read_header(); corrupt also for a
 /// length or checksum that does not match.
 Result<Message> open(ConstByteSpan bytes, const OpenLimits& limits);
+/// The same of an envelope that other bytes may follow: a page's, or what lies in a file of a fixed
+/// length. Errors: corrupt also when it says that it is longer than what is here.
+Result<Message> open_first(ConstByteSpan bytes, const OpenLimits& limits);
 
 }  // namespace towpath::wire

@@ -22,6 +22,8 @@ std::string_view name_of(MessageType type) noexcept {
     case MessageType::blob_header: return "blob_header";
     case MessageType::block_lease: return "block_lease";
     case MessageType::block_catalogue: return "block_catalogue";
+    case MessageType::drive_label: return "drive_label";
+    case MessageType::drive_table: return "drive_table";
   }
   return "unknown";
 }

@@ -29,6 +29,8 @@ enum class MessageType : std::uint16_t {
   blob_header = 22,      ///< what a file of a named blob begins with
   block_lease = 23,      ///< what a lessee of KV blocks and their owner say to each other
   block_catalogue = 24,  ///< which KV blocks an agent grants, and from where
+  drive_label = 25,      ///< what a drive begins with that holds stores of KV blocks
+  drive_table = 26,      ///< which files lie where on it
 };
 
 /// The enumerator's own name; "unknown" for a value that this version does not know.
