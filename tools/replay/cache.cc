@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <towpath/core/text.h>
+#include <towpath/kv/disk/drive_files.h>
 #include <towpath/kv/tiers/object_tier.h>
 #include <towpath/run/file_engines.h>
 #include <towpath/sys/random.h>
@@ -19,11 +20,6 @@ namespace {
 constexpr std::uint64_t kTornEvery = 4;
 
 constexpr Duration kPause = std::chrono::milliseconds(1);
-
-sys::FileSystem& files() {
-  static sys::SystemFileSystem system;  // without state
-  return system;
-}
 
 // Each worker has a place of its own: a directory has one owner, and so has a bounded prefix.
 std::string of_worker(const Options& options, const std::string& place) {
@@ -64,10 +60,11 @@ Status Cache::open_disk(Tiers& tiers) {
   const std::uint64_t capacity =
       own_ ? options_.disk_blocks * kv::room_of({.length = block_bytes_}) : options_.store_bytes;
   const auto tier = static_cast<kv::TierIndex>(tiers.size() + 1);
+  TOWPATH_TRY(files_, kv::store_files(directory));
   TOWPATH_TRY(auto real, run::open_file_device());
   auto device = std::make_unique<TornDevice>(std::move(real));
   TornDevice* const tears = device.get();
-  TOWPATH_TRY(auto disk, kv::DiskTier::open(files(),
+  TOWPATH_TRY(auto disk, kv::DiskTier::open(*files_,
                                             {.directory = directory,
                                              .capacity_bytes = capacity,
                                              .incarnation = sys::random_u64(),
@@ -319,11 +316,11 @@ Status Cache::cut_as_asked() {
       disk_->store().figures().blocks == 0)
     return {};
   mistake_made_ = true;
-  TOWPATH_TRY(const std::vector<std::string> names, files().list(disk_directory()));
+  TOWPATH_TRY(const std::vector<std::string> names, files_->list(disk_directory()));
   for (const std::string& name : names) {
     if (!name.starts_with("segment-")) continue;
     TOWPATH_TRY(const auto file,
-                files().open(cat(disk_directory(), "/", name), {.writable = true}));
+                files_->open(cat(disk_directory(), "/", name), {.writable = true}));
     TOWPATH_TRY(file->resize(kHeader));
   }
   return {};

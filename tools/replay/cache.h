@@ -111,6 +111,7 @@ class Cache final {
   const Options options_;
   Chance chance_;
   sys::SystemClock clock_;
+  std::shared_ptr<sys::FileSystem> files_;      ///< that the disk tier is in; outlives it
   std::optional<sys::TemporaryDirectory> own_;  ///< of a disk tier that nobody named a place for
   kv::BlockDirectory block_directory_;
   std::vector<LowerTiers> below_;           // tier i is below_[i - 1]

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include <towpath/core/text.h>
+#include <towpath/kv/disk/drive_files.h>
 #include <towpath/kv/peers/peer_leases.h>
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/kv/tiers/object_tier.h>
@@ -132,8 +133,12 @@ Result<layout::PhysicalLayout> CacheNode::kept_memory() {
 
 Result<std::unique_ptr<kv::BlockTier>> CacheNode::open_files(kv::BlockDirectory& block_directory) {
   folder_ = cat(options_.directory, "/", folder_name(options_));
+  files_ = options_.files;
+  if (files_ == nullptr) {
+    TOWPATH_TRY(files_, kv::store_files(options_.directory));
+  }
   TOWPATH_TRY(auto device, run::open_file_device());
-  TOWPATH_TRY(auto disk, kv::DiskTier::open(files_,
+  TOWPATH_TRY(auto disk, kv::DiskTier::open(*files_,
                                             {.directory = folder_,
                                              .capacity_bytes = options_.disk_bytes,
                                              .incarnation = sys::random_u64(),

@@ -77,7 +77,7 @@ class CacheNode {
   const ConnectorNodeOptions options_;
   const Role role_;
   const Meeting meeting_;
-  sys::SystemFileSystem files_;
+  std::shared_ptr<sys::FileSystem> files_;  // with `options_.directory`: null until it is opened
   std::string folder_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<blockcopy::TransferManager> manager_;

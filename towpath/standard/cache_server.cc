@@ -3,6 +3,7 @@
 
 #include <towpath/blockcopy/layout_package.h>
 #include <towpath/core/text.h>
+#include <towpath/kv/disk/drive_files.h>
 #include <towpath/kv/peers/peer_leases.h>
 #include <towpath/rendezvous/hosted_rendezvous.h>
 #include <towpath/standard/cache_node.h>
@@ -120,6 +121,9 @@ Result<std::unique_ptr<CacheServer>> CacheServer::open(const CacheServerOptions&
         cat(format_bytes(options.memory_bytes), " of memory for ", options.caches, " caches"),
         "give memory, for one cache at least");
   auto made = std::unique_ptr<CacheServer>(new CacheServer(options));
+  if (!options.directory.empty()) {
+    TOWPATH_TRY(made->files_, kv::store_files(options.directory));
+  }
   rendezvous::HostedRendezvousOptions place;
   place.listener.log = telemetry::Log(made->sink_, made->clock_, "serve");
   TOWPATH_TRY(place.address, net::parse_address(options.address));
@@ -205,6 +209,7 @@ Status CacheServer::make_cache(const std::string& name, const kv::CacheShare& sh
                                .first_head = share.first_head,
                                .host_blocks = bytes / block_bytes,
                                .directory = options_.directory,
+                               .files = files_,
                                .disk_bytes = options_.disk_bytes / options_.caches,
                                .direct = options_.direct,
                                .objects = options_.objects,

@@ -28,6 +28,7 @@
 #include <towpath/standard/connector_options.h>
 #include <towpath/standard/stderr_sink.h>
 #include <towpath/sys/clock.h>
+#include <towpath/sys/file.h>
 
 namespace towpath::kv {
 struct CacheShare;
@@ -45,7 +46,9 @@ struct CacheServerOptions {
   /// Unlike caches (a model, times its ranks of unlike heads) that share all this evenly. One that
   /// is without an engine makes place for another; its files stay.
   std::size_t caches = 1;
-  std::string directory;  ///< empty: no files
+  /// Of all caches, each in a folder of its own; or a drive, or a file that is used as one
+  /// (kv/disk/drive_files.h). Empty: no files.
+  std::string directory;
   std::uint64_t disk_bytes = 16 * kGiB;
   bool direct = false;
   std::optional<ObjectPlace> objects{};
@@ -98,6 +101,7 @@ class CacheServer {
   void forget_all_lost() TOWPATH_EXCLUDES(mutex_);
 
   const CacheServerOptions options_;
+  std::shared_ptr<sys::FileSystem> files_;  // null: no files
   const sys::SystemClock clock_;
   StderrSink sink_;
   std::unique_ptr<rendezvous::HostedRendezvous> place_;  // the listening thread's

@@ -13,6 +13,7 @@
 #include <towpath/memory/region.h>
 #include <towpath/standard/environment.h>
 #include <towpath/standard/object_place.h>
+#include <towpath/sys/file.h>
 
 namespace towpath::standard {
 
@@ -40,7 +41,10 @@ struct ConnectorNodeOptions {
   std::uint64_t first_layer = 0;  ///< of the model that this rank has
   std::uint64_t first_head = 0;
   std::uint64_t host_blocks = 1024;  ///< kept in memory
-  std::string directory;             ///< empty: no files
+  /// Made when it is not there; or a drive, or a file that is used as one (kv/disk/drive_files.h).
+  /// Empty: no files.
+  std::string directory;
+  std::shared_ptr<sys::FileSystem> files;  ///< that `directory` is in; null: kv::store_files()
   std::uint64_t disk_bytes = 16 * kGiB;
   /// Files are read and written past the page cache (O_DIRECT); where `directory` or the size of a
   /// block does not allow it, through it, and a warning says why.

@@ -1,6 +1,7 @@
 #include <cstring>
 #include <utility>
 
+#include <towpath/kv/disk/drive_files.h>
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/net/digest.h>
 #include <towpath/run/file_engines.h>
@@ -21,8 +22,9 @@ Result<std::unique_ptr<KeyedFiles>> KeyedFiles::open(const KeyedFilesOptions& op
   if (options.directory.empty())
     return error(Code::invalid_argument, "no directory to keep blocks in", "name one");
   auto kept = std::unique_ptr<KeyedFiles>(new KeyedFiles());
+  TOWPATH_TRY(kept->files_, kv::store_files(options.directory));
   TOWPATH_TRY(auto device, run::open_file_device());
-  TOWPATH_TRY(auto disk, kv::DiskTier::open(kept->files_,
+  TOWPATH_TRY(auto disk, kv::DiskTier::open(*kept->files_,
                                             {.directory = options.directory,
                                              .capacity_bytes = options.disk_bytes,
                                              .incarnation = sys::random_u64(),

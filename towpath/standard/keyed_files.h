@@ -20,7 +20,9 @@
 namespace towpath::standard {
 
 struct KeyedFilesOptions {
-  std::string directory;  ///< made when it is not there; one process's at a time
+  /// Made when it is not there; or a drive, or a file that is used as one (kv/disk/drive_files.h).
+  /// One process's at a time.
+  std::string directory;
   std::uint64_t disk_bytes = 16 * kGiB;
   /// Past the page cache (O_DIRECT), where the directory can, and for blocks that begin and end at
   /// multiples of 4,096 bytes.
@@ -45,7 +47,7 @@ class KeyedFiles {
  private:
   KeyedFiles() = default;
 
-  sys::SystemFileSystem files_;
+  std::shared_ptr<sys::FileSystem> files_;  // outlives the store
   std::string direct_refusal_;
   std::uint64_t blocks_at_opening_ = 0;
   std::unique_ptr<kv::KeyedStore> store_;

@@ -5,6 +5,7 @@
 #include <towpath/core/text.h>
 #include <towpath/kv/disk/block_store.h>
 #include <towpath/kv/disk/store_lock.h>
+#include <towpath/wire/envelope.h>
 
 namespace towpath::kv {
 namespace {
@@ -19,9 +20,21 @@ std::uint64_t longest_index(std::uint64_t segments, std::uint64_t bytes) {
   return kAround + segments * kSegmentPage + bytes / 64;
 }
 
+/// Of the envelope that a file begins with, where files are all of one length.
+Result<std::uint64_t> length_in(sys::File& file, std::uint64_t size) {
+  Bytes begin(std::min<std::uint64_t>(size, wire::kHeaderBytes));
+  TOWPATH_TRY(sys::read_exactly(file, begin, 0));
+  TOWPATH_TRY(const wire::Header header,
+              wire::read_header(begin, {wire::MessageType::block_index, 1, size}));
+  return header.total_bytes();
+}
+
 Result<Bytes> read_file(sys::FileSystem& files, const std::string& path, std::uint64_t most_bytes) {
   TOWPATH_TRY(const auto file, files.open(path, {.plain = true}));
-  TOWPATH_TRY(const std::uint64_t size, file->size());
+  TOWPATH_TRY(std::uint64_t size, file->size());
+  if (files.file_slots().count > 0) {
+    TOWPATH_TRY(size, length_in(*file, size));
+  }
   if (size > most_bytes)
     return error(Code::corrupt,
                  cat(size, " bytes, for segments that need no more than ", most_bytes));
@@ -31,10 +44,18 @@ Result<Bytes> read_file(sys::FileSystem& files, const std::string& path, std::ui
 }
 
 /// A segment that goes is a small part of the store, and one that is begun costs little beside it.
-std::uint64_t fitting_segment(const BlockStoreOptions& options) {
+/// Where files are all of one length, so are segments; two of them are for the index.
+BlockStoreOptions fitting(BlockStoreOptions options, const sys::FileSlots& slots) {
+  if (slots.count > 2) {
+    options.segment_bytes = slots.size_bytes;
+    options.capacity_bytes = std::min(options.capacity_bytes, (slots.count - 2) * slots.size_bytes);
+    return options;
+  }
   constexpr std::uint64_t kSmall = std::uint64_t{16} << 20U;
   const std::uint64_t capacity = options.capacity_bytes;
-  return std::min(options.segment_bytes, std::max(capacity / 16, std::min(kSmall, capacity / 4)));
+  options.segment_bytes =
+      std::min(options.segment_bytes, std::max(capacity / 16, std::min(kSmall, capacity / 4)));
+  return options;
 }
 
 }  // namespace
@@ -42,8 +63,10 @@ std::uint64_t fitting_segment(const BlockStoreOptions& options) {
 Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
                                                      const BlockStoreOptions& options,
                                                      std::unique_ptr<sys::FileDevice> device) {
-  const std::uint64_t segment_bytes = fitting_segment(options);
-  if (options.directory.empty() || segment_bytes < 2 * kSegmentPage)
+  BlockStoreOptions fits = fitting(options, files.file_slots());
+  const std::uint64_t segment_bytes = fits.segment_bytes;
+  if (options.directory.empty() || segment_bytes < 2 * kSegmentPage ||
+      fits.capacity_bytes / 4 < segment_bytes)
     return error(Code::invalid_argument,
                  cat("a store in '", options.directory, "' with segments of ", segment_bytes,
                      " bytes, in ", options.capacity_bytes),
@@ -51,9 +74,7 @@ Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
   const Status made = files.make_directories(options.directory);
   if (!made.ok() && made.code() != Code::denied) return made;
   if (!device) device = std::make_unique<sys::DirectFileDevice>();
-  BlockStoreOptions fitting = options;
-  fitting.segment_bytes = segment_bytes;
-  std::unique_ptr<BlockStore> store(new BlockStore(files, std::move(fitting), std::move(device)));
+  std::unique_ptr<BlockStore> store(new BlockStore(files, std::move(fits), std::move(device)));
   if (Status recovered = store->recover(); !recovered.ok()) {
     // There is no directory, since none could be made.
     return recovered.code() == Code::not_found && !made.ok() ? made : recovered;
@@ -129,7 +150,8 @@ std::vector<IndexedSegment> BlockStore::read_checkpoint(const std::vector<std::s
 // Known from the start, also before there is a segment.
 std::string BlockStore::ask_for_direct() {
   if (lock_.file == nullptr) return {};  // nothing is written
-  const auto probe = files_.open(lock_.file->path(), {.direct = true, .plain = true});
+  const auto probe =
+      files_.open(cat(options_.directory, "/", kLockName), {.direct = true, .plain = true});
   return probe.ok() ? (*probe)->direct_refusal() : probe.status().to_string();
 }
 

@@ -52,12 +52,7 @@ Bytes seal_page(wire::MessageType type, wire::Encoder& fields) {
 /// The payload of the envelope that a page begins with.
 Result<ConstByteSpan> open_page(ConstByteSpan page, wire::MessageType type) {
   const wire::OpenLimits limits{type, 1, kSegmentPage - wire::kMaxHeaderBytes};
-  TOWPATH_TRY(const wire::Header header, wire::read_header(page, limits));
-  if (header.total_bytes() > page.size())
-    return error(Code::corrupt,
-                 cat("a header of ", header.total_bytes(), " bytes in a page of ", page.size()));
-  TOWPATH_TRY(const wire::Message message,
-              wire::open(page.first(static_cast<std::size_t>(header.total_bytes())), limits));
+  TOWPATH_TRY(const wire::Message message, wire::open_first(page, limits));
   return message.payload;
 }
 

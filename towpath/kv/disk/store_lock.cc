@@ -14,7 +14,6 @@
 namespace towpath::kv {
 namespace {
 
-constexpr const char* kLockName = "lock";
 constexpr std::size_t kLongestHolder = 200;
 
 /// A process, so that no other is taken for it.
@@ -66,13 +65,13 @@ bool names_one_that_ended(std::string_view text) {
   return ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;  // /proc may hide it
 }
 
-/// In place of what stood there, so that a full disk has room for it.
+/// In place of what stood there, so that a full disk has room for it. What an older, longer one
+/// leaves behind the line's end is not read.
 Status name_holder(sys::File& lock, std::uint64_t incarnation) {
   const ProcessName self = this_process();
   const std::string text = cat(kProcess, self.pid, ", opening ", hex(incarnation), kStarted,
                                self.start_time, kNamespace, self.pid_namespace, "\n");
-  TOWPATH_TRY(sys::write_exactly(lock, as_bytes(text), 0));
-  return lock.resize(text.size());
+  return sys::write_exactly(lock, as_bytes(text), 0);
 }
 
 Status in_use(const StoreHolder& holder, const std::string& text, Status why) {
@@ -99,6 +98,22 @@ Result<StoreLock> lock_to_read(sys::FileSystem& files, const StoreHolder& holder
   return lock;
 }
 
+/// Both are locked, or another's. `held`: what became of locking the first.
+Result<StoreLock> take(StoreLock lock, const StoreHolder& holder, Status held) {
+  const std::string text = text_of(*lock.file);
+  Status mine = lock.file->lock_for_process();
+  if (const Status as_before = lock.file->lock(); held.ok()) held = as_before;
+  if (held.code() == Code::unavailable && mine.ok() && names_one_that_ended(text)) held = {};
+  if (mine.code() == Code::unavailable) held = std::move(mine);
+  if (held.code() == Code::unavailable) return in_use(holder, text, std::move(held));
+  TOWPATH_TRY(std::move(held));
+  // Without it the next one to come could take this process for one that has ended.
+  if (Status named = name_holder(*lock.file, holder.incarnation);
+      !named.ok() && named.code() != Code::exhausted)
+    return named;
+  return lock;
+}
+
 }  // namespace
 
 Result<StoreLock> lock_store(sys::FileSystem& files, const StoreHolder& holder) {
@@ -108,19 +123,27 @@ Result<StoreLock> lock_store(sys::FileSystem& files, const StoreHolder& holder) 
                          {.writable = true, .create = true, .plain = true});
   if (!file.ok()) return lock_to_read(files, holder, std::move(lock), file.status());
   lock.file = *std::move(file);
-  const std::string text = text_of(*lock.file);
-  Status mine = lock.file->lock_for_process();
-  Status locked = lock.directory->lock();
-  if (const Status as_before = lock.file->lock(); locked.ok()) locked = as_before;
-  if (locked.code() == Code::unavailable && mine.ok() && names_one_that_ended(text)) locked = {};
-  if (mine.code() == Code::unavailable) locked = std::move(mine);
-  if (locked.code() == Code::unavailable) return in_use(holder, text, std::move(locked));
-  TOWPATH_TRY(std::move(locked));
-  // Without it the next one to come could take this process for one that has ended.
-  if (Status named = name_holder(*lock.file, holder.incarnation);
-      !named.ok() && named.code() != Code::exhausted)
-    return named;
-  return lock;
+  Status held = lock.directory->lock();
+  return take(std::move(lock), holder, std::move(held));
+}
+
+bool names_holder(std::string_view text) {
+  const std::size_t end = text.find('\n');
+  return text.starts_with(kProcess) && end < kLongestHolder &&
+         text.find_first_not_of('\0', end + 1) == std::string_view::npos;
+}
+
+Result<StoreLock> lock_drive(sys::FileSystem& files, const StoreHolder& holder,
+                             std::unique_ptr<sys::File> words) {
+  StoreLock lock{.file = std::move(words)};
+  Status held;
+  if (files.kind_of(holder.directory) == sys::PathKind::drive) {
+    auto claimed = files.open(holder.directory, {.claimed = true});
+    if (!claimed.ok() && claimed.code() != Code::unavailable) return claimed.status();
+    held = claimed.status();
+    if (claimed.ok()) lock.directory = *std::move(claimed);
+  }
+  return take(std::move(lock), holder, std::move(held));
 }
 
 }  // namespace towpath::kv

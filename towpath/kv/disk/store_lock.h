@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <towpath/sys/file.h>
 
@@ -27,8 +28,11 @@ struct StoreHolder {
   std::uint64_t incarnation = 0;
 };
 
+inline constexpr const char* kLockName = "lock";
+
 /// Held while the files live.
 struct StoreLock {
+  /// Of a drive, the drive; null: another's, which has ended and left children.
   std::unique_ptr<sys::File> directory;
   std::unique_ptr<sys::File>
       file;  ///< null: there is none in a directory that cannot be written to
@@ -37,5 +41,13 @@ struct StoreLock {
 /// Errors: unavailable (with the holder's own words), denied (`lock` is a link or no file), those
 /// of the file system.
 Result<StoreLock> lock_store(sys::FileSystem& files, const StoreHolder& holder);
+
+/// Whether this is what a store's process leaves there, and nothing else.
+bool names_holder(std::string_view text);
+
+/// The same of a drive, or of a file that is used as one: `holder.directory` is its path, and what
+/// `words`, a part of it, has says which process has it.
+Result<StoreLock> lock_drive(sys::FileSystem& files, const StoreHolder& holder,
+                             std::unique_ptr<sys::File> words);
 
 }  // namespace towpath::kv

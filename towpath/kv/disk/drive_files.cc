@@ -1,0 +1,315 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <towpath/core/text.h>
+#include <towpath/kv/disk/drive_files.h>
+#include <towpath/sys/file_range.h>
+#include <towpath/sys/memory_file_system.h>
+#include <towpath/sys/random.h>
+
+namespace towpath::kv {
+namespace {
+
+using sys::PathKind;
+
+/// What a partition table, a file system or a volume of another kind writes into.
+constexpr std::uint64_t kInspectedBytes = std::uint64_t{1} << 20U;
+
+constexpr const char* kMakeZeros =
+    "if it may go, make its first and last MiB zeros (blkdiscard -z, or dd)";
+
+std::string quoted(const std::string& path) { return cat("'", printable(path, 256), "'"); }
+
+std::string folder_of(const std::string& name) {
+  const std::size_t slash = name.rfind('/');
+  return slash == std::string::npos ? std::string() : name.substr(0, slash);
+}
+
+Status no_such_file(const std::string& path) {
+  return error(Code::not_found, cat(quoted(path), " is not on the drive"));
+}
+
+bool is_zero(ConstByteSpan bytes) {
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+/// But for the words of a process that died before it had made the drive ours.
+Result<bool> is_blank(sys::File& file, std::uint64_t drive_bytes) {
+  Bytes begin(kInspectedBytes), end(kInspectedBytes);
+  TOWPATH_TRY(sys::read_exactly(file, begin, 0));
+  TOWPATH_TRY(sys::read_exactly(file, end, drive_bytes - kInspectedBytes));
+  const ByteSpan words = ByteSpan(begin).subspan(kHolderAt, kDrivePage);
+  if (names_holder(as_text(words))) std::ranges::fill(words, std::byte{0});
+  return is_zero(begin) && is_zero(end);
+}
+
+/// Ours as it is divided, or blank and not divided yet: no slots. Nothing is written.
+Result<DriveLabel> look_at(sys::File& file, std::uint64_t bytes) {
+  Bytes page(kDrivePage);
+  TOWPATH_TRY(divide_drive(bytes));
+  TOWPATH_TRY(sys::read_exactly(file, page, 0));
+  Result<DriveLabel> label = open_drive_label(page, bytes);
+  if (label.ok() || label.code() == Code::unsupported) return label;
+  TOWPATH_TRY(const bool is_free, is_blank(file, bytes));
+  if (is_free) return DriveLabel{};
+  return error(Code::denied,
+               cat(quoted(file.path()), " holds something that is not a store of KV blocks"),
+               kMakeZeros)
+      .because(label.status());
+}
+
+Result<DriveLabel> make_ours(sys::File& file, std::uint64_t bytes, bool is_drive) {
+  if (!is_drive) TOWPATH_TRY(file.preallocate(bytes));
+  TOWPATH_TRY(const DriveLabel label, divide_drive(bytes));
+  const Bytes blank(kDrivePage);  // in place of a table that an earlier label was for
+  for (const std::uint64_t table : {0U, 1U})
+    TOWPATH_TRY(sys::write_exactly(file, blank, label.table_at(table)));
+  TOWPATH_TRY(file.sync());
+  TOWPATH_TRY(sys::write_exactly(file, seal_drive_label(label), 0));
+  TOWPATH_TRY(file.sync());
+  return label;
+}
+
+}  // namespace
+
+/// Those that are free.
+class DriveFiles::Slots : public std::enable_shared_from_this<Slots> {
+ public:
+  explicit Slots(std::uint64_t count) {
+    for (std::uint64_t slot = 0; slot < count; ++slot) free_.insert(free_.end(), slot);
+  }
+  /// Null: none is.
+  Slot take() {
+    const run::MutexLock lock(mutex_);
+    return free_.empty() ? nullptr : give(*free_.begin());
+  }
+  /// One that a table names, which is free.
+  Slot take(std::uint64_t slot) {
+    const run::MutexLock lock(mutex_);
+    return give(slot);
+  }
+  std::size_t count() {
+    const run::MutexLock lock(mutex_);
+    return free_.size();
+  }
+
+ private:
+  Slot give(std::uint64_t slot) TOWPATH_REQUIRES(mutex_) {
+    Slot taken(new std::uint64_t(slot), [self = shared_from_this()](const std::uint64_t* gone) {
+      const std::unique_ptr<const std::uint64_t> owned(gone);
+      const run::MutexLock lock(self->mutex_);
+      self->free_.insert(*owned);
+    });
+    free_.erase(slot);
+    return taken;
+  }
+
+  run::Mutex mutex_;
+  std::set<std::uint64_t> free_ TOWPATH_GUARDED_BY(mutex_);
+};
+
+// Opening ----------------------------------------------------------------------------------------
+
+DriveFiles::DriveFiles(std::string path, const DriveLabel& label)
+    : path_(std::move(path)),
+      label_(label),
+      notes_(std::make_unique<sys::MemoryFileSystem>()),
+      slots_(std::make_shared<Slots>(label.slots)) {}
+
+DriveFiles::~DriveFiles() = default;
+
+Result<std::shared_ptr<DriveFiles>> DriveFiles::open(sys::FileSystem& files,
+                                                     const std::string& path,
+                                                     std::uint64_t incarnation) {
+  const bool is_drive = files.kind_of(path) == PathKind::drive;
+  TOWPATH_TRY(std::shared_ptr<sys::File> file, files.open(path, {.writable = true}));
+  TOWPATH_TRY(const std::uint64_t bytes, file->size());
+  TOWPATH_TRY(DriveLabel label, look_at(*file, bytes));
+  auto words = std::make_unique<sys::FileRange>(
+      sys::FileRange::Parts{.whole = file,
+                            .range = {.begin = kHolderAt, .size_bytes = kDrivePage},
+                            .path = path,
+                            .writable = true});
+  TOWPATH_TRY(StoreLock lock, lock_drive(files, {path, incarnation}, std::move(words)));
+  // The process that had it until now may have made it ours.
+  TOWPATH_TRY(label, look_at(*file, bytes));
+  if (label.slots == 0) {
+    TOWPATH_TRY(label, make_ours(*file, bytes, is_drive));
+  }
+  std::shared_ptr<DriveFiles> drive(new DriveFiles(path, label));
+  drive->file_ = std::move(file);
+  TOWPATH_TRY(drive->direct_, files.open(path, {.writable = true, .direct = true}));
+  drive->lock_ = std::move(lock);
+  TOWPATH_TRY(drive->read_table());
+  return drive;
+}
+
+// Of a drive that was just made ours both are blank. One may be torn: it was being written.
+Status DriveFiles::read_table() {
+  const run::MutexLock lock(mutex_);
+  std::optional<DriveTable> newest;
+  Status wrong;
+  for (const std::uint64_t which : {0U, 1U}) {
+    Bytes bytes(label_.table_bytes());
+    TOWPATH_TRY(sys::read_exactly(*file_, bytes, label_.table_at(which)));
+    Result<DriveTable> table = open_drive_table(bytes, label_);
+    if (table.code() == Code::unsupported) return table.status();
+    if (!table.ok() && is_zero(ConstByteSpan(bytes).first(kDrivePage))) table = DriveTable{};
+    if (!table.ok())
+      wrong = table.status();
+    else if (!newest || table->sequence > newest->sequence)
+      newest = *std::move(table);
+  }
+  if (!newest)
+    return error(Code::corrupt, cat("both tables of ", quoted(path_), " are damaged"), kMakeZeros)
+        .because(wrong);
+  sequence_ = newest->sequence;
+  for (DriveFile& file : newest->files) names_[file.name] = slots_->take(file.slot);
+  return {};
+}
+
+// Names ------------------------------------------------------------------------------------------
+
+Result<std::string> DriveFiles::name_of(const std::string& path) const {
+  if (path == path_) return std::string();
+  if (path.starts_with(cat(path_, "/"))) {
+    std::string name =
+        path.substr(std::min(path.find_first_not_of('/', path_.size()), path.size()));
+    if (name.size() <= kMaxDriveName) return name;
+  }
+  return error(Code::invalid_argument, cat(quoted(path), " is no path on ", quoted(path_)),
+               cat("of its folder and the file there, at most ", kMaxDriveName, " bytes"));
+}
+
+Result<std::unique_ptr<sys::File>> DriveFiles::open(const std::string& path,
+                                                    const sys::OpenFile& options) {
+  TOWPATH_TRY(const std::string name, name_of(path));
+  if (options.truncate)
+    return error(Code::unsupported, cat(quoted(path), " cannot be truncated: it is on a drive"));
+  if (options.directory || name == kLockName || name.ends_with(cat("/", kLockName)))
+    return open_note(name, options);
+  const run::MutexLock lock(mutex_);
+  const auto found = names_.find(name);
+  if (found != names_.end() && options.exclusive)
+    return error(Code::already_exists, cat(quoted(path), " is on the drive already"));
+  if (found == names_.end() && !options.create) return no_such_file(path);
+  const Slot slot = found != names_.end() ? found->second : make(name);
+  if (slot == nullptr)
+    return error(Code::exhausted, cat("all ", label_.slots, " slots of ", quoted(path_),
+                                      " have files of stores that are open"));
+  return std::make_unique<sys::FileRange>(sys::FileRange::Parts{
+      .whole = options.direct ? direct_ : file_,
+      .range = {.begin = label_.slot_at(*slot), .size_bytes = label_.slot_bytes},
+      .path = path,
+      .writable = options.writable,
+      .held = slot});
+}
+
+/// Null: no slot is free, nor becomes so.
+DriveFiles::Slot DriveFiles::make(const std::string& name) {
+  Slot slot = slots_->take();
+  while (slot == nullptr && forget_unused()) slot = slots_->take();
+  if (slot != nullptr) names_[name] = slot;
+  return slot;
+}
+
+/// One file of a folder that is not in use; of segments the oldest. False: there is none.
+bool DriveFiles::forget_unused() {
+  const auto unused = std::ranges::find_if(
+      names_, [&](const auto& one) { return !used_.contains(folder_of(one.first)); });
+  if (unused == names_.end()) return false;
+  names_.erase(unused);
+  return true;
+}
+
+// Its words are for those in this process; that of the drive is for the others. One that is
+// opened past the page cache is asked only whether that can be done here.
+Result<std::unique_ptr<sys::File>> DriveFiles::open_note(const std::string& name,
+                                                         const sys::OpenFile& options) {
+  if (options.direct)
+    return std::make_unique<sys::FileRange>(
+        sys::FileRange::Parts{.whole = direct_,
+                              .range = {.begin = kHolderAt, .size_bytes = kDrivePage},
+                              .path = cat(path_, "/", name)});
+  const std::string folder = options.directory ? name : folder_of(name);
+  TOWPATH_TRY(notes_->make_directories(cat("/", folder)));
+  {
+    const run::MutexLock lock(mutex_);
+    used_.insert(folder);
+  }
+  return notes_->open(cat("/", name), options);
+}
+
+Result<std::unique_ptr<sys::File>> DriveFiles::open_temporary(const sys::OpenTemporary& options) {
+  return error(Code::unsupported, cat("no temporary file ", quoted(options.where), " on a drive"));
+}
+
+Status DriveFiles::remove(const std::string& path) {
+  TOWPATH_TRY(const std::string name, name_of(path));
+  const run::MutexLock lock(mutex_);
+  return names_.erase(name) == 0 ? no_such_file(path) : Status();
+}
+
+Status DriveFiles::rename(const sys::Rename& names) {
+  TOWPATH_TRY(const std::string source, name_of(names.source));
+  TOWPATH_TRY(const std::string target, name_of(names.target));
+  const run::MutexLock lock(mutex_);
+  const auto found = names_.find(source);
+  if (found == names_.end()) return no_such_file(names.source);
+  Slot slot = std::move(found->second);
+  names_.erase(found);
+  names_[target] = std::move(slot);
+  return {};
+}
+
+Status DriveFiles::make_directories(const std::string& path) { return name_of(path).status(); }
+
+Result<std::vector<std::string>> DriveFiles::list(const std::string& directory) {
+  TOWPATH_TRY(const std::string folder, name_of(directory));
+  const run::MutexLock lock(mutex_);
+  std::vector<std::string> names;
+  for (const auto& [name, slot] : names_)
+    if (folder_of(name) == folder) names.push_back(name.substr(name.rfind('/') + 1));
+  return names;
+}
+
+Status DriveFiles::sync_directory(const std::string& directory) {
+  TOWPATH_TRY(name_of(directory));
+  const run::MutexLock lock(mutex_);
+  DriveTable table{.sequence = sequence_ + 1};
+  for (const auto& [name, slot] : names_) table.files.push_back({name, *slot});
+  TOWPATH_TRY(sys::write_exactly(*file_, seal_drive_table(table), label_.table_at(table.sequence)));
+  TOWPATH_TRY(file_->sync());
+  sequence_ = table.sequence;
+  return {};
+}
+
+Result<std::uint64_t> DriveFiles::available_bytes(const std::string& path) {
+  TOWPATH_TRY(name_of(path));
+  return slots_->count() * label_.slot_bytes;
+}
+
+PathKind DriveFiles::kind_of(const std::string& path) {
+  const Result<std::string> name = name_of(path);
+  if (!name.ok()) return PathKind::none;
+  const run::MutexLock lock(mutex_);
+  return names_.contains(*name) ? PathKind::file : PathKind::directory;
+}
+
+Result<std::shared_ptr<sys::FileSystem>> store_files(const std::string& directory) {
+  auto files = std::make_shared<sys::SystemFileSystem>();
+  for (std::size_t end = directory.find('/', 1);; end = directory.find('/', end + 1)) {
+    const std::string path = directory.substr(0, end);
+    const PathKind kind = files->kind_of(path);
+    if (kind == PathKind::drive || kind == PathKind::file) {
+      TOWPATH_TRY(std::shared_ptr<sys::FileSystem> drive,
+                  DriveFiles::open(*files, path, sys::random_u64()));
+      return drive;
+    }
+    if (kind != PathKind::directory || end == std::string::npos)
+      return std::shared_ptr<sys::FileSystem>(files);
+  }
+}
+
+}  // namespace towpath::kv

@@ -1,0 +1,89 @@
+// DriveFiles: a drive, or a file of fixed size, as the file system that stores are in.
+//
+//   /dev/nvme1n1/meta-llama.../segment-0000000000000007   the drive, a store's folder, a slot
+//
+// A file is a slot: all are of one length (file_slots()). A slot is free when its file has no
+// name and nobody has it open. Names rest on the drive when sync_directory() has said so; a slot
+// that was freed may be written before that, so what is read after a crash is to be
+// proven, as a BlockStore does. When no slot is free, files of folders that nobody has opened in
+// this life of it go. A file named `lock` is not on the drive: the drive has one process at a time,
+// which store_lock.h says, and a folder has one store in it. Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <towpath/kv/disk/drive_format.h>
+#include <towpath/kv/disk/store_lock.h>
+#include <towpath/run/mutex.h>
+#include <towpath/sys/file.h>
+
+namespace towpath::sys {
+class MemoryFileSystem;
+}
+
+namespace towpath::kv {
+
+class DriveFiles final : public sys::FileSystem {
+ public:
+  /// `path` is a block device or a file. One whose first and last MiB are zeros is made ours, and a
+  /// file gets its space. Errors: denied (something else is on it, or it may not be written),
+  /// unavailable (another process has it, which is named, or it is mounted), exhausted (too small,
+  /// no space), corrupt (both tables), unsupported (a later version's), io_error.
+  static Result<std::shared_ptr<DriveFiles>> open(sys::FileSystem& files, const std::string& path,
+                                                  std::uint64_t incarnation);
+
+  ~DriveFiles() override;
+
+  const DriveLabel& label() const noexcept { return label_; }
+
+  /// Errors: also exhausted (no slot is free), unsupported (to truncate).
+  Result<std::unique_ptr<sys::File>> open(const std::string& path,
+                                          const sys::OpenFile& options) override;
+  /// Errors: unsupported.
+  Result<std::unique_ptr<sys::File>> open_temporary(const sys::OpenTemporary& options) override;
+  Status remove(const std::string& path) override;
+  Status rename(const sys::Rename& names) override;
+  Status make_directories(const std::string& path) override;
+  Result<std::vector<std::string>> list(const std::string& directory) override;
+  /// Of all directories.
+  Status sync_directory(const std::string& directory) override;
+  Result<std::uint64_t> available_bytes(const std::string& path) override;
+  sys::PathKind kind_of(const std::string& path) override;
+  sys::FileSlots file_slots() const override { return {label_.slots, label_.slot_bytes}; }
+
+ private:
+  class Slots;
+  using Slot = std::shared_ptr<const std::uint64_t>;  // taken while anybody has it
+
+  DriveFiles(std::string path, const DriveLabel& label);
+  Status read_table();
+  /// In the drive: "folder/file"; empty for the drive itself. Errors: invalid_argument.
+  Result<std::string> name_of(const std::string& path) const;
+  Result<std::unique_ptr<sys::File>> open_note(const std::string& name,
+                                               const sys::OpenFile& options);
+  Slot make(const std::string& name) TOWPATH_REQUIRES(mutex_);
+  bool forget_unused() TOWPATH_REQUIRES(mutex_);
+
+  const std::string path_;
+  const DriveLabel label_;
+  std::shared_ptr<sys::File> file_;                     // through the page cache
+  std::shared_ptr<sys::File> direct_;                   // past it, or the same, with the reason
+  StoreLock lock_;                                      // goes before the file
+  const std::unique_ptr<sys::MemoryFileSystem> notes_;  // locks, and their words
+  run::Mutex mutex_;
+  const std::shared_ptr<Slots> slots_;
+  std::map<std::string, Slot> names_ TOWPATH_GUARDED_BY(mutex_);
+  std::set<std::string> used_ TOWPATH_GUARDED_BY(mutex_);  // folders
+  std::uint64_t sequence_ TOWPATH_GUARDED_BY(mutex_) = 0;  // of the table that is on the drive
+};
+
+/// The file system that a store in `directory` is in: that of a drive where its path begins with
+/// one's, or with a file's, which is opened; else the kernel's. Errors: DriveFiles::open's.
+Result<std::shared_ptr<sys::FileSystem>> store_files(const std::string& directory);
+
+}  // namespace towpath::kv
