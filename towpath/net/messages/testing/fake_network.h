@@ -1,6 +1,6 @@
 // FakeNetwork: workers of no network, for tests: messages wait until the receiver makes progress,
 // and a test may hold them back, drop them, cut a way, or let bodies leave and come a little at a
-// time. Thread: loop.
+// time. It has no connections, unless it is asked for them. Thread: loop.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +26,13 @@ class FakeNetwork {
     BodySource* rest = nullptr;  ///< of the body; it has not left yet
     std::uint64_t rest_bytes = 0;
     std::optional<unsigned> into = std::nullopt;
+    std::uint64_t connection = 0;
+  };
+  /// Of has_connections: as the one that dialled has it.
+  struct Connection {
+    std::uint64_t dialler = 0, listener = 0;  ///< ports
+    void* owner = nullptr;                    ///< of the dialler's endpoint
+    bool is_taken = false;                    ///< an answer came back that the dialler took
   };
   struct Port {
     MessageListener* listener = nullptr;
@@ -50,6 +57,9 @@ class FakeNetwork {
   /// Bytes of an unauthenticated peer's come into a room, if one is free.
   void fill_room(std::uint64_t port, unsigned device, ConstByteSpan bytes);
 
+  bool has_connections = false;  ///< of those that are dialled from now on
+  std::map<std::uint64_t, Connection> connections;
+  int admitted = 0;            ///< endpoints whose other side has proven itself
   bool deaf = false;           ///< nothing arrives any more, and nobody is notified
   Status refusal;              ///< what send() answers, with what was sent gone
   bool has_no_memory = false;  ///< for the next send(), which throws
@@ -64,6 +74,11 @@ class FakeNetwork {
  private:
   friend class FakeWorker;
   friend class FakeEndpoint;
+  bool is_port(const Port& port, std::uint64_t number) const {
+    const auto found = ports_.find(number);
+    return found != ports_.end() && &found->second == &port;
+  }
+  void answered(Port& port, Connection& connection, const Arrived& message);
   void arrive(std::uint64_t to, Arrived message) {
     const auto found = ports_.find(to);
     if (!deaf && found != ports_.end()) {
@@ -86,8 +101,12 @@ class FakeNetwork {
 class FakeEndpoint final : public MessageEndpoint {
  public:
   FakeEndpoint(FakeNetwork& network, MessageBuffers& buffers, MessageListener& listener,
-               std::uint64_t to)
-      : network_(network), buffers_(buffers), listener_(listener), to_(to) {}
+               std::uint64_t to, std::uint64_t connection)
+      : network_(network),
+        buffers_(buffers),
+        listener_(listener),
+        to_(to),
+        connection_(connection) {}
   ~FakeEndpoint() override {
     for (BodySource* const rest : given_) network_.copy(rest);
   }
@@ -111,7 +130,8 @@ class FakeEndpoint final : public MessageEndpoint {
                           .body = {filled.begin() + std::ptrdiff_t(head), filled.end()},
                           .rest = rest,
                           .rest_bytes = rest != nullptr ? rest_bytes : 0,
-                          .into = into});
+                          .into = into,
+                          .connection = connection_});
     buffers_.give_back(std::move(buffer));
     return {};
   }
@@ -131,12 +151,14 @@ class FakeEndpoint final : public MessageEndpoint {
     return {};
   }
   void copy(BodySource& rest) override { network_.copy(&rest); }
+  void admit() override { ++network_.admitted; }
 
  private:
   FakeNetwork& network_;
   MessageBuffers& buffers_;
   MessageListener& listener_;
   const std::uint64_t to_;
+  const std::uint64_t connection_;
   std::vector<BodySource*> given_;
 };
 
@@ -163,11 +185,21 @@ class FakeWorker final : public MessageWorker {
     std::uint64_t to = 0;
     if (address.size() != sizeof to) return error(Code::unsupported, "no address of this network");
     std::memcpy(&to, address.data(), sizeof to);
-    network_.ports_[number_].owners[to].push_back(owner);
-    auto endpoint = std::make_unique<FakeEndpoint>(network_, buffers_,
-                                                   *network_.ports_.at(number_).listener, to);
+    std::uint64_t connection = 0;
+    if (network_.has_connections) {
+      connection = network_.connections.size() + 1;
+      network_.connections[connection] = {.dialler = number_, .listener = to, .owner = owner};
+    }
+    auto endpoint = endpoint_to(to, owner, connection);
     if (first) TOWPATH_TRY(endpoint->send(std::move(first), nullptr, 0, {}));
     return endpoint;
+  }
+  Result<std::unique_ptr<MessageEndpoint>> answer(std::uint64_t from, void* owner) override {
+    const auto found = network_.connections.find(from);
+    if (found == network_.connections.end() || found->second.listener != number_)
+      return error(Code::not_found, "no such connection");
+    return Result<std::unique_ptr<MessageEndpoint>>(
+        endpoint_to(found->second.dialler, owner, from));
   }
   Status receive_into(DeviceStagingBuffer& room) override {
     network_.ports_.at(number_).staging.push_back(&room);
@@ -181,6 +213,13 @@ class FakeWorker final : public MessageWorker {
   int fd() const noexcept override { return -1; }
 
  private:
+  std::unique_ptr<MessageEndpoint> endpoint_to(std::uint64_t to, void* owner,
+                                               std::uint64_t connection) {
+    network_.ports_[number_].owners[to].push_back(owner);
+    return std::make_unique<FakeEndpoint>(network_, buffers_, *network_.ports_.at(number_).listener,
+                                          to, connection);
+  }
+
   FakeNetwork& network_;
   const std::uint64_t number_;
   MessageBuffers buffers_;
@@ -240,12 +279,28 @@ inline bool FakeNetwork::take_whole(Port& port) {
   return take_into_room(port, device, bytes.first(bytes.size() - room_loss));
 }
 
+inline void FakeNetwork::answered(Port& port, Connection& connection, const Arrived& message) {
+  const Status taken = port.listener->on_answer(
+      connection.owner,
+      {.head = message.head, .body_bytes = message.body.size(), .from = message.connection},
+      message.body);
+  connection.is_taken = taken.ok();
+}
+
 inline bool FakeNetwork::take_some(Port& port) {
   Arrived& message = port.arrived.front();
   if (message.into) return take_whole(port);
+  const auto over = connections.find(message.connection);
+  if (over != connections.end() && !over->second.is_taken && is_port(port, over->second.dialler)) {
+    const Arrived answer = std::move(message);
+    port.arrived.pop_front();
+    answered(port, over->second, answer);
+    return true;
+  }
   const std::size_t whole = message.body.size() + message.rest_bytes;
   if (port.came == 0) {
-    port.sink = port.listener->on_message({.head = message.head, .body_bytes = whole});
+    port.sink = port.listener->on_message(
+        {.head = message.head, .body_bytes = whole, .from = message.connection});
   }
   const std::size_t step = std::min(body_step, whole - port.came);
   if (message.body.size() < port.came + step)
