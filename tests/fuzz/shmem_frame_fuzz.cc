@@ -55,7 +55,7 @@ class Listener {
                     {.secret = Secret(shmem::testing::kJobSecret), .places = {{}, other_.place()}})
              .ok());
     other_.meet(links_);
-    must((*links_.find(1))->is_open);
+    must((*links_.find(1))->is_open());
   }
   void hear(const FrameHeader& header, ConstByteSpan bytes) {
     const bool is_arrival = header.kind == FrameKind::arrival;

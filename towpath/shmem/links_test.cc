@@ -34,7 +34,7 @@ class LinksTest : public ::testing::Test {
   }
   void meet() {
     other_.meet(links_);
-    ASSERT_TRUE((*links_.find(1))->is_open);
+    ASSERT_TRUE((*links_.find(1))->is_open());
   }
   void turn() {
     while (links_.turn()) {
@@ -60,7 +60,7 @@ const std::string_view kNothing("\0\0\0\0\0\0", 6);
 
 TEST_F(LinksTest, who_does_not_hold_the_secret_is_not_heard) {
   other_.meet(links_, std::string(32, 'x'));
-  EXPECT_FALSE((*links_.find(1))->is_open);
+  EXPECT_FALSE((*links_.find(1))->is_open());
   say({.kind = FrameKind::put}, as_bytes("theirs"));
   say({.kind = FrameKind::end_all, .operand = 1});
   EXPECT_EQ(begin_of_heap(), kNothing);
@@ -98,13 +98,21 @@ TEST_F(LinksTest, a_frame_that_comes_again_ends_the_link) {
   EXPECT_EQ(links_.find(1).code(), Code::peer_lost);
 }
 
-TEST_F(LinksTest, two_links_open_each_other) {
+/// Over a connection, and where each reaches the other.
+class LinksOfTwoTest : public LinksTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Ways, LinksOfTwoTest, ::testing::Bool(),
+                         [](const auto& way) { return way.param ? "connection" : "both_reach"; });
+
+TEST_P(LinksOfTwoTest, two_links_open_each_other) {
+  network_.has_connections = GetParam();
+  MessageNetwork network = other_.network();
+  network.has_connections = GetParam();
   const JobFiles theirs = *create_job({.pes = 2, .heap_bytes = kHeap, .heaps = 1});
   const JobView their_job = *JobView::map(theirs.control.get());
   Bytes their_heap(kHeap);
   Links low(clock_, {}), high(clock_, {});
-  ASSERT_TRUE(low.open(other_.network()).ok());
-  ASSERT_TRUE(high.open(other_.network()).ok());
+  ASSERT_TRUE(low.open(network).ok());
+  ASSERT_TRUE(high.open(network).ok());
   const Secret secret(testing::kJobSecret);
   ASSERT_TRUE(low.greet({.job = &*job_, .my_pe = 0, .heap = heap_},
                         {.secret = secret, .places = {{}, high.place()}})
@@ -160,6 +168,15 @@ TEST_F(LinksTest, what_cannot_be_sent_is_reported_with_the_pe) {
   network_.refusal = error(Code::peer_lost, "the way is cut");
   Link* const link = links_.find(1).value();
   EXPECT_EQ(links_.send(*link, {.kind = FrameKind::beat}).message(), "PE 1: the way is cut");
+}
+
+TEST_F(LinksTest, frame_for_which_there_is_no_memory_ends_the_link) {
+  meet();
+  network_.has_no_memory = true;
+  Link* const link = links_.find(1).value();
+  EXPECT_EQ(links_.send(*link, {.kind = FrameKind::beat}).code(), Code::peer_lost);
+  EXPECT_EQ(links_.find(1).code(), Code::peer_lost);
+  EXPECT_EQ(state_of_other(), PeState::lost);
 }
 
 TEST_F(LinksTest, who_was_stopped_itself_does_not_blame_others) {

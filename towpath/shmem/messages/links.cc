@@ -21,6 +21,7 @@ Status Links::open(const MessageNetwork& network) {
   has_connections_ = network.has_connections;
   instance_ = std::max<std::uint64_t>(1, sys::random_u64());
   TOWPATH_TRY(worker_, network.make_worker(*this, clock_));
+  open_sessions();
   return {};
 }
 
@@ -33,14 +34,13 @@ Status Links::greet(const Remote::Here& here, PeerGroup group) {
   here_ = here;
   secret_ = std::move(group.secret);
   arrivals_.emplace(*here.job);
-  const Instant now = clock_.now();
-  next_beat_ = now + heartbeat_.every;
-  last_turn_ = now;
   InboundBody::Owner& owner = *this;
   for (std::uint32_t pe = 0; pe < group.places.size(); ++pe) {
     if (group.places[pe].address.empty()) continue;
     Link& link = links_.try_emplace(pe, pe, std::move(group.places[pe]), owner).first->second;
-    link.heard_at = link.sent_at = now;
+    // Until it is dialled, or has dialled, it is awaited: nobody is heard, and the time counts.
+    const net::SessionPath path = path_to(link);
+    link.adopt(std::make_unique<net::Session>(path.peer, path.numbers, clock_.now()));
     if (here.my_pe < pe) TOWPATH_TRY(dial(link));
   }
   return {};
@@ -54,24 +54,26 @@ Result<Link*> Links::find(std::uint32_t pe) {
 }
 
 Status Links::send(Link& link, FrameHeader header, ConstByteSpan body, ConstByteSpan arrival) {
-  if (!link.is_open) return error(Code::not_ready, cat("PE ", link.pe, " has not come yet"));
+  if (!link.is_open()) return error(Code::not_ready, cat("PE ", link.pe, " has not come yet"));
   header.from = here_.my_pe;
   header.sequence = ++link.last_out;
   auto buffer = worker_->buffers().take();
   const ByteSpan head = buffer->room().first(head_bytes(arrival.size()));
   encode_head(header, arrival, head);
-  link.sealer.seal(head);
   if (!body.empty()) std::memcpy(buffer->room().data() + head.size(), body.data(), body.size());
   buffer->size = head.size() + body.size();
   buffer->body_bytes = body.size();
-  link.sent_at = clock_.now();
   if (header.kind == FrameKind::put || (header.kind == FrameKind::change && header.ticket == 0))
     link.posted = header.sequence;
   // Release: whoever hears of this sees what took place here before, also where PEs of one host
   // hear of it by others. Pairs with on_message(), over whatever carries the message.
   thread_fence(std::memory_order_release);
-  const Status sent = link.path->endpoint->send(std::move(buffer));
+  const Status sent = link.session->send(std::move(buffer), clock_.now());
   if (sent.ok()) return {};
+  if (sent == sessions_->no_memory()) {  // what was sealed must leave: the other counts
+    lose(link, sent);
+    return sent;
+  }
   return error(sent.code(), cat("PE ", link.pe, ": ", sent.message()), std::string(sent.hint()))
       .because(sent);
 }
@@ -87,25 +89,26 @@ bool Links::turn() {
   const Instant now = clock_.now();
   for (auto& [pe, link] : links_) {
     tidy(link);
-    if (link.is_open && link.is_up()) answer(link);
+    if (link.is_open() && link.is_up()) answer(link);
     if (now >= link.report_at) report_end(link);
   }
-  std::erase_if(half_open_, [](const auto& path) { return path->is_idle || !path->broken.ok(); });
-  if (now >= next_beat_) beat(now);
+  if (sessions_->turn(now))
+    for (auto& [pe, link] : links_)
+      if (link.is_up()) beat(link, now);
   if (arrivals_) arrivals_wait_ = arrivals_->settle();
-  last_turn_ = now;
   return some;
 }
 
 // What could not be done inside of the network's own calls.
 void Links::tidy(Link& link) {
-  if (link.path == nullptr) return;
-  if (!link.path->broken.ok() && link.is_up()) lose(link, link.path->broken);
-  if (link.is_lost) link.path.reset();
+  if (const Status& broken = link.session->broken(); !broken.ok() && link.is_up())
+    lose(link, broken);
+  if (link.is_lost) link.session->close();
 }
 
 Instant Links::due() const noexcept {
-  Instant due = arrivals_wait_ ? std::min(next_beat_, last_turn_ + kUntilNextLook) : next_beat_;
+  Instant due = sessions_->next_check();
+  if (arrivals_wait_) due = std::min(due, sessions_->last_turn() + kUntilNextLook);
   for (const auto& [pe, link] : links_) due = std::min(due, link.report_at);
   return due;
 }
@@ -122,30 +125,13 @@ void Links::answer(Link& link) {
   link.owed = 0;
 }
 
-void Links::beat(Instant now) {
-  next_beat_ = now + heartbeat_.every;
-  // We were stopped ourselves: what the others said meanwhile is still on its way to us.
-  const bool was_away = now - last_turn_ >= heartbeat_.timeout / 2;
-  for (auto& [pe, link] : links_) {
-    if (was_away) link.heard_at = now;
-    if (link.is_up()) beat(link, now);
-  }
-}
-
 void Links::beat(Link& link, Instant now) {
-  if (now - link.heard_at >= heartbeat_.timeout) {
-    const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - link.heard_at);
-    const std::string trouble =
-        link.path != nullptr && link.path->endpoint ? link.path->endpoint->trouble() : "";
-    lose(link, error(Code::peer_lost,
-                     cat("PE ", link.pe, " was silent for ", silent.count(), " ms",
-                         trouble.empty() ? "" : ": ", trouble),
-                     "look whether it runs, and at the network between"));
-  } else if (link.is_open && now - link.sent_at >= heartbeat_.every / 2 && link.unsent() == 0) {
-    (void)send(link, {.kind = FrameKind::beat,
-                      .aux = mine().doing.load(std::memory_order_relaxed),
-                      .operand = mine().in_team.load(std::memory_order_relaxed)});
-  }
+  if (Status silent = sessions_->check_silence(*link.session, now); !silent.ok())
+    return lose(link, std::move(silent));
+  if (!sessions_->is_silent_side(*link.session, now)) return;
+  (void)send(link, {.kind = FrameKind::beat,
+                    .aux = mine().doing.load(std::memory_order_relaxed),
+                    .operand = mine().in_team.load(std::memory_order_relaxed)});
 }
 
 void Links::lose(Link& link, Status why) {
@@ -166,9 +152,9 @@ void Links::report_end(Link& link) {
 void Links::close() {
   for (auto& [pe, link] : links_) {
     if (link.is_up()) link.over = error(Code::not_ready, cat("the way to PE ", pe, " is closed"));
-    link.path.reset();
+    link.session->close();
   }
-  half_open_.clear();
+  sessions_.reset();
   worker_.reset();
 }
 

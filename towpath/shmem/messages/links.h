@@ -22,8 +22,7 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/core/secret.h>
-#include <towpath/net/session/handshake.h>
-#include <towpath/net/session/seal.h>
+#include <towpath/net/session/sessions.h>
 #include <towpath/shmem/messages/arrivals.h>
 #include <towpath/shmem/messages/inbound_body.h>
 #include <towpath/shmem/messages/network.h>
@@ -49,21 +48,6 @@ struct Question {
   std::uint64_t value = 0;
 };
 
-struct Link;
-
-/// A way to a PE, while it is proven and afterwards.
-struct Path {
-  explicit Path(Link& its_link) : link(its_link) {}
-
-  Link& link;
-  std::optional<net::DialHandshake> dialling;     ///< by this side; the one or
-  std::optional<net::AcceptHandshake> accepting;  ///< the other, until the session has keys
-  std::uint64_t connection = 0;  ///< over which the other's frames come, if the network has any
-  std::unique_ptr<net::MessageEndpoint> endpoint;
-  Status broken;         ///< acted on at the end of the turn
-  bool is_idle = false;  ///< of no use any more
-};
-
 /// A frame that came before its turn.
 struct EarlyFrame {
   Bytes head, body;
@@ -72,13 +56,14 @@ struct EarlyFrame {
 struct Link {
   Link(std::uint32_t its_pe, PeerPlace its_place, InboundBody::Owner& owner)
       : pe(its_pe), place(std::move(its_place)), inbound(owner) {}
+  void adopt(std::unique_ptr<net::Session> its_session) noexcept {
+    session = std::move(its_session);
+    session->owner = this;
+  }
 
   const std::uint32_t pe;
   const PeerPlace place;
-  std::unique_ptr<Path> path;  ///< null: the other has not come yet
-  bool is_open = false;        ///< both sides are proven
-  net::Sealer sealer;
-  net::SealReader seals;
+  std::unique_ptr<net::Session> session;
   InboundBody inbound;         ///< of the frame that comes in now
   std::uint64_t last_out = 0;  ///< sequence
   std::uint64_t last_in = 0;
@@ -87,20 +72,17 @@ struct Link {
   std::uint64_t applied = 0;        ///< as far as the other says
   std::uint64_t owed = 0;           ///< of the other's puts and posts, what is not acknowledged
   std::deque<FrameHeader> answers;  ///< to be sent; data: `aux` bytes from `offset`
-  Instant heard_at, sent_at;
-  bool is_lost = false;  ///< over, and nothing of ours can reach it any more
-  Status over;           ///< why
+  bool is_lost = false;             ///< over, and nothing of ours can reach it any more
+  Status over;                      ///< why
   /// How it ended, to be reported to this host then: what it said to neighbours before may still be
   /// on its way to them.
   PeState ended = PeState::running;
   Instant report_at = Instant::never();
 
   bool is_up() const noexcept { return over.ok(); }
+  bool is_open() const noexcept { return session->is_up(); }
   bool is_quiet() const noexcept { return !is_up() || applied >= posted; }
-  /// Messages that were handed over and have not left.
-  std::size_t unsent() const noexcept {
-    return path == nullptr || path->endpoint == nullptr ? 0 : path->endpoint->unsent();
-  }
+  std::size_t unsent() const noexcept { return session->unsent(); }
 };
 
 class Links final : private net::MessageListener, private InboundBody::Owner {
@@ -147,17 +129,16 @@ class Links final : private net::MessageListener, private InboundBody::Owner {
   void on_body(InboundBody& body) override;
 
   // How links open: links_sessions.cc
+  void open_sessions();
   net::SessionParty self() const;
   net::SessionTerms terms() const { return {.secret = secret_, .backend = "shmem"}; }
   Status dial(Link& link);
-  std::unique_ptr<net::MessageBuffer> handshake_frame(ConstByteSpan message);
   Status take_handshake(const Frame& frame, std::uint64_t from, ConstByteSpan message);
   Status accept(Link& link, std::uint64_t from, ConstByteSpan hello);
-  Status take_answer(Path& path, std::uint64_t from, ConstByteSpan answer);
+  Status take_answer(Link& link, std::uint64_t from, ConstByteSpan answer);
   Status take_confirmation(Link& link, std::uint64_t from, ConstByteSpan confirmation);
-  void confirm(Link& link, const net::SessionKeys& keys);
+  net::SessionPath path_to(const Link& link, std::uint64_t connection = 0) const;
   void open(Link& link);
-  void refuse(std::string_view whom, const Status& why);
 
   // What arrives: links_frames.cc
   Link* speaker_of(const Frame& frame, const net::Message& message);
@@ -178,7 +159,6 @@ class Links final : private net::MessageListener, private InboundBody::Owner {
   void tidy(Link& link);
   void report_end(Link& link);
   void answer(Link& link);
-  void beat(Instant now);
   void beat(Link& link, Instant now);
   PeRecord& mine() const noexcept { return here_.job->pe(here_.my_pe); }
 
@@ -189,15 +169,14 @@ class Links final : private net::MessageListener, private InboundBody::Owner {
   Secret secret_;
   std::uint64_t instance_ = 0;
   bool has_connections_ = false;
-  std::unique_ptr<net::MessageWorker> worker_;    // outlives the endpoints
-  std::map<std::uint32_t, Link> links_;           // by PE
-  std::vector<std::unique_ptr<Path>> half_open_;  // that others began and have not confirmed
-  InboundBody handshake_{*this};                  // whose body comes: whole, in one go
+  std::unique_ptr<net::MessageWorker> worker_;  // outlives the endpoints
+  std::optional<net::Sessions> sessions_;
+  std::map<std::uint32_t, Link> links_;  // by PE
+  InboundBody handshake_{*this};         // whose body comes: whole, in one go
   std::optional<Arrivals> arrivals_;
   bool arrivals_wait_ = false;
   std::map<std::uint64_t, Question*> questions_;  // by ticket
   std::uint64_t last_ticket_ = 0;
-  Instant next_beat_, last_turn_;
 };
 
 }  // namespace towpath::shmem

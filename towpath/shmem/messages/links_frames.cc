@@ -22,16 +22,14 @@ Status out_of_heap(const FrameHeader& header) {
 }  // namespace
 
 void Links::on_broken(void* owner, const Status& why) {
-  Path& path = *static_cast<Path*>(owner);
-  path.broken =
-      error(Code::peer_lost, cat("PE ", path.link.pe, ": the connection broke")).because(why);
+  if (sessions_) (void)sessions_->note_broken(owner, why);
 }
 
 net::BodySink* Links::on_message(const net::Message& message) {
   thread_fence(std::memory_order_acquire);  // pairs with the one in send()
   const auto frame = decode_frame(message.head, message.body_bytes);
   if (!frame.ok()) {
-    refuse("a frame", frame.status());
+    sessions_->refuse("a frame", frame.status());
     return nullptr;
   }
   if (frame->header.kind == FrameKind::handshake) {
@@ -58,17 +56,12 @@ Link* Links::speaker_of(const Frame& frame, const net::Message& message) {
   const auto found = links_.find(frame.header.from);
   if (found == links_.end()) return nullptr;
   Link& link = found->second;
-  if (!link.is_up() || link.path == nullptr || link.path->dialling || link.path->accepting ||
-      link.path->connection != message.from)
-    return nullptr;
-  if (Status sealed = link.seals.check(message.head); !sealed.ok()) {
-    refuse(cat("PE ", link.pe), sealed);
-    lose(link, error(Code::peer_lost, cat("the session with PE ", link.pe, " is not safe any more"))
-                   .because(sealed));
-    return nullptr;
-  }
-  link.heard_at = clock_.now();
-  if (!link.is_open) open(link);
+  if (!link.is_up()) return nullptr;
+  const bool was_open = link.is_open();
+  const auto is_heard = link.session->hear(message.from, message.head, clock_.now());
+  if (!is_heard.ok()) lose(link, sessions_->distrust(*link.session, is_heard.status()));
+  if (!is_heard.ok() || !*is_heard) return nullptr;
+  if (!was_open) open(link);
   return &link;
 }
 
@@ -107,7 +100,7 @@ void Links::on_body(InboundBody& body) {
   thread_fence(std::memory_order_acquire);
   if (body.frame.header.kind == FrameKind::handshake) {
     const Status taken = take_handshake(body.frame, body.from, body.kept);
-    if (!taken.ok()) refuse(cat("PE ", body.frame.header.from), taken);
+    if (!taken.ok()) sessions_->refuse(cat("PE ", body.frame.header.from), taken);
     return;
   }
   Link& link = links_.at(body.frame.header.from);

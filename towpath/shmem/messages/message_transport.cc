@@ -111,7 +111,7 @@ void MessageTransport::drive_until(const Done& done) {
 }
 
 Status MessageTransport::make_room(Link& link) {
-  drive_until([&] { return !link.is_up() || (link.is_open && link.unsent() < kMaxUnsent); });
+  drive_until([&] { return !link.is_up() || (link.is_open() && link.unsent() < kMaxUnsent); });
   return link.over;
 }
 
