@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <new>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include <towpath/backends/messages/memory.h>
 #include <towpath/backends/messages/message_backend.h>
 #include <towpath/backends/messages/rma_protocol.h>
+#include <towpath/net/session/sessions.h>
 #include <towpath/run/poller.h>
 #include <towpath/run/timer_fd.h>
 #include <towpath/telemetry/log.h>
@@ -94,14 +96,14 @@ class MessageBackend final : public backend::Backend,
   void on_staging_filled(net::DeviceStagingBuffer& room, std::uint64_t bytes) override;
   void on_staging_left(net::DeviceStagingBuffer& room) override;
 
-  Result<std::unique_ptr<Link>> make_link(std::uint64_t session, const AgentIdentity& peer,
-                                          std::uint64_t instance) const;
+  /// Errors: exhausted (too many peers).
+  Status check_room() const;
   /// What is not kept goes without a trace.
-  Link* keep(std::unique_ptr<Link> link);
+  Link* keep(std::uint64_t session, std::unique_ptr<Link> link);
   Link* find_dialled(std::uint64_t instance);
   void erase(Link& link);
   Link* find_link(const Frame& frame);
-  bool take_seal(Link& link, ConstByteSpan head);
+  Link* hear(const Frame& frame, std::uint64_t connection, ConstByteSpan head);
   /// A peer of whose frame nothing becomes, for want of memory, is given up: it would wait for an
   /// answer without end.
   template <typename TakeIt>
@@ -109,7 +111,7 @@ class MessageBackend final : public backend::Backend,
     try {
       take_it();
     } catch (const std::bad_alloc&) {
-      if (Link* const link = find_link(frame)) break_off(*link, no_memory_);
+      if (Link* const link = find_link(frame)) break_off(*link, sessions_->no_memory());
     }
   }
   InboundWrite* begin_write(const Frame& frame);
@@ -118,23 +120,18 @@ class MessageBackend final : public backend::Backend,
   void take_room(const net::DeviceStagingBuffer& room, std::uint64_t bytes);
   void give_up_device(unsigned device, const Status& why);
   void send(Link& link, OutboundFrame out);
-  Status hand_over(Link& link, OutboundFrame& out);
+  Status hand_over(net::Session& session, OutboundFrame& out);
   void send_plain(Link& link, FrameKind kind, std::uint8_t flags = 0, std::uint64_t id = 0);
   void take(Link& link, const Frame& frame);
   void take_text(InboundText& inbound);
   // Handshakes: core_sessions.cc
+  void open_sessions(telemetry::Metrics* metrics);
   Result<Link*> dial(const AgentIdentity& peer, const ConnectionInfo& info);
   net::SessionParty party(std::uint64_t session) const;
-  std::unique_ptr<net::MessageBuffer> hello_frame(const Link& link, ConstByteSpan handshake);
   void take_hello(const InboundText& inbound);
   Status accept(const InboundText& inbound);
-  Status reply(Link& link, ConstByteSpan address);
   Status take_answer(Link& link, std::uint64_t from, ConstByteSpan answer);
-  Status take_confirmation(Link& link, ConstByteSpan confirmation);
-  Status agree(Link& link, std::uint64_t peer_session, std::uint64_t from,
-               const net::SessionKeys& keys);
-  void end_session(Link& link, const Status& why);
-  void refuse(std::string_view whom, const Status& why);
+  Status take_confirmation(const InboundText& inbound);
   void take_note(Link& link, InboundText& inbound);
   void take_data(Link& link, const InboundData& inbound);
   bool may_answer(Link& link);
@@ -181,6 +178,7 @@ class MessageBackend final : public backend::Backend,
   }};
 
   std::unique_ptr<net::MessageWorker> worker_;  // its last words are reported to what stands above
+  std::optional<net::Sessions> sessions_;
   std::unique_ptr<run::Poller> poller_;
   std::unique_ptr<run::TimerFd> timer_;
   std::unique_ptr<RmaProtocol> protocol_;
@@ -189,12 +187,6 @@ class MessageBackend final : public backend::Backend,
   std::unordered_map<std::uint64_t, Link*> by_peer_session_;
   std::vector<Link*> busy_;  // so that a turn costs what is under way, not what is connected
   std::vector<std::pair<std::uint64_t, Status>> broken_;  // sessions to be reported
-  std::unordered_map<std::uint64_t, Link*>
-      half_open_;  // begun by others and not confirmed, as above
-  const Status no_memory_ = error(Code::peer_lost, "no memory was left for its messages");
-  telemetry::Counter* refused_ = nullptr;  // null: nobody counts
-  Instant next_beat_;
-  Instant last_progress_;
   bool closing_ = false;
 };
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <bit>
-#include <new>
 #include <utility>
 
 #include <towpath/backends/messages/core.h>
@@ -24,36 +23,32 @@ constexpr std::size_t kMaxUnsent = 16 * kWindow;
 Link* MessageBackend::find_dialled(std::uint64_t instance) {
   const auto found = std::ranges::find_if(links_, [&](const auto& entry) {
     const Link& link = *entry.second;
-    return link.is_dialled && link.instance == instance && !link.lost;
+    return link.is_dialled && link.session->peer().instance == instance && !link.lost;
   });
   return found == links_.end() ? nullptr : found->second.get();
 }
 
-Result<std::unique_ptr<Link>> MessageBackend::make_link(std::uint64_t session,
-                                                        const AgentIdentity& peer,
-                                                        std::uint64_t instance) const {
-  if (links_.size() >= kMaxLinks)
-    return error(Code::exhausted, cat("there are ", links_.size(), " peers already"));
-  auto link = std::make_unique<Link>(session, peer, instance);
-  link->heard_at = clock_.now();
-  return link;
+Status MessageBackend::check_room() const {
+  const std::size_t links = links_.size() + sessions_->half_open();
+  if (links < kMaxLinks) return {};
+  return error(Code::exhausted, cat("there are ", links, " peers already"));
 }
 
 // With room for what is noted of it when there may be no memory: once as busy, and as lost once by
 // the carrier and once by us.
-Link* MessageBackend::keep(std::unique_ptr<Link> link) {
+Link* MessageBackend::keep(std::uint64_t session, std::unique_ptr<Link> link) {
   const std::size_t most = std::bit_ceil(links_.size() + 1);
   busy_.reserve(most);
   broken_.reserve(2 * most);
-  return links_.emplace(link->session, std::move(link)).first->second.get();
+  return links_.emplace(session, std::move(link)).first->second.get();
 }
 
 void MessageBackend::erase(Link& link) {
-  if (link.accepting) half_open_.erase(link.peer_session);
   if (link.is_listed) std::erase(busy_, &link);
-  const auto found = by_peer_session_.find(link.peer_session);
+  const auto [ours, theirs] = link.session->numbers();
+  const auto found = by_peer_session_.find(theirs);
   if (found != by_peer_session_.end() && found->second == &link) by_peer_session_.erase(found);
-  links_.erase(link.session);
+  links_.erase(ours);
 }
 
 Result<std::unique_ptr<Connection>> MessageBackend::connect(const AgentIdentity& peer,
@@ -66,14 +61,14 @@ Result<std::unique_ptr<Connection>> MessageBackend::connect(const AgentIdentity&
                                     info.instance == info_.instance ? "this agent" : "another"));
   }
   Link* link = find_dialled(info.instance);
-  if (link != nullptr && link->peer != peer) {
-    return error(Code::corrupt, cat("the info given for ", to_string(peer), " is that of ",
-                                    to_string(link->peer)));
+  if (link != nullptr && link->peer() != peer) {
+    return error(Code::corrupt,
+                 cat("the info given for ", to_string(peer), " is that of ", link->name()));
   }
   if (link == nullptr) {
     TOWPATH_TRY(link, dial(peer, info));
-  } else if (link->up) {
-    link->heard_at = clock_.now();  // nobody used it: silence meant nothing
+  } else if (link->is_up()) {
+    link->session->count_silence_from(clock_.now());  // nobody used it
     send_plain(*link, FrameKind::alive, kInUse | kAnswerMe);
   }
   auto connection = std::make_unique<MessageConnection>(*this, link);
@@ -91,18 +86,16 @@ void MessageBackend::drop_connection(MessageConnection& connection) {
 void MessageBackend::teardown(Connection& connection) {
   Link* link = static_cast<MessageConnection&>(connection).link;
   if (link == nullptr || link->lost) return;
-  break_off(*link, error(Code::peer_lost,
-                         cat("the connection to ", to_string(link->peer), " was torn down")));
+  break_off(*link,
+            error(Code::peer_lost, cat("the connection to ", link->name(), " was torn down")));
   report_losses();
   protocol_->deliver();
 }
 
 void MessageBackend::on_broken(void* owner, const Status& why) {
   if (closing_) return;
-  Link& link = *static_cast<Link*>(owner);
-  broken_.emplace_back(link.session, error(Code::peer_lost, cat("the connection to ",
-                                                                to_string(link.peer), " broke"))
-                                         .because(why));
+  const net::Session& session = sessions_->note_broken(owner, why);
+  if (session.owner != nullptr) broken_.emplace_back(session.numbers().ours, session.broken());
 }
 
 // From now on nothing is sent or heard over it. The rest is done by report_losses(), outside of the
@@ -110,9 +103,8 @@ void MessageBackend::on_broken(void* owner, const Status& why) {
 void MessageBackend::break_off(Link& link, Status why) {
   if (link.lost) return;
   link.lost = true;
-  link.up = false;
   link.why = std::move(why);
-  broken_.emplace_back(link.session, link.why);
+  broken_.emplace_back(link.session->numbers().ours, link.why);
 }
 
 void MessageBackend::report_losses() {
@@ -121,7 +113,7 @@ void MessageBackend::report_losses() {
     const auto found = links_.find(session);
     if (found == links_.end()) continue;
     Link& link = *found->second;
-    if (link.endpoint != nullptr) end(link, why);
+    if (link.session->endpoint() != nullptr) end(link, why);
     report_loss(link);
   }
   broken_.clear();  // now: what throws comes again
@@ -130,10 +122,9 @@ void MessageBackend::report_losses() {
 // Nothing travels any more, and its transfers come to their end.
 void MessageBackend::end(Link& link, const Status& why) {
   link.lost = true;
-  link.up = false;
   if (link.why.ok()) link.why = why;
   link.report_before = clock_.now() + timing_.timeout;
-  link.endpoint.reset();
+  link.session->close();
   protocol_->stop_all(link, link.why);
 }
 
@@ -146,7 +137,8 @@ void MessageBackend::report_loss(Link& link) {
     return;
   }
   const auto holds_some = [&](const Link* other) {
-    return other->instance == link.instance && !other->notes.waiting.empty();
+    return other->session->peer().instance == link.session->peer().instance &&
+           !other->notes.waiting.empty();
   };
   if (clock_.now() < link.report_before && std::ranges::any_of(busy_, holds_some))
     return list(link);
@@ -161,31 +153,23 @@ void MessageBackend::report_loss(Link& link) {
 
 void MessageBackend::send(Link& link, OutboundFrame out) {
   Status sent;
-  if (link.lost || link.endpoint == nullptr) {
+  if (link.lost || link.session->endpoint() == nullptr) {
     if (out.rest != nullptr) out.rest->done();
     out.drop_room();
   } else {
-    link.sent_at = clock_.now();
-    sent = hand_over(link, out);
+    sent = hand_over(*link.session, out);
   }
   if (out.buffer != nullptr) worker_->buffers().give_back(std::move(out.buffer));
   if (!sent.ok()) break_off(link, std::move(sent));
 }
 
-// What is sealed must leave: the peer counts.
-Status MessageBackend::hand_over(Link& link, OutboundFrame& out) {
-  try {
-    if (out.room != nullptr) {
-      Status sent = link.endpoint->send_room(*out.room, out.begin, out.bytes_in_room(), out.into);
-      if (!sent.ok()) out.drop_room();
-      return sent;
-    }
-    link.sealer.seal(head_of(*out.buffer));
-    return link.endpoint->send(std::move(out.buffer), out.rest, out.payload_bytes, out.into);
-  } catch (const std::bad_alloc&) {
-    out.drop_room();
-    return no_memory_;
-  }
+Status MessageBackend::hand_over(net::Session& session, OutboundFrame& out) {
+  const Instant now = clock_.now();
+  if (out.room == nullptr)
+    return session.send(std::move(out.buffer), now, out.rest, out.payload_bytes, out.into);
+  Status sent = session.send_room(*out.room, out.begin, out.bytes_in_room(), out.into, now);
+  if (!sent.ok()) out.drop_room();
+  return sent;
 }
 
 void MessageBackend::on_staging_left(net::DeviceStagingBuffer& room) {
@@ -211,10 +195,8 @@ net::BodySink* MessageBackend::on_message(const net::Message& message) {
     return nullptr;
   }
   if (frame->header.kind == FrameKind::hello) return begin_text(*frame, message.from);
-  Link* const link = find_link(*frame);
-  if (link == nullptr || link->connection != message.from || !take_seal(*link, message.head))
-    return nullptr;
-  link->heard(frame->header, clock_.now());
+  Link* const link = hear(*frame, message.from, message.head);
+  if (link == nullptr) return nullptr;
   net::BodySink* sink = nullptr;
   or_lose(*frame, [&] {
     switch (frame->header.kind) {
@@ -243,7 +225,7 @@ void MessageBackend::give_up_device(unsigned device, const Status& why) {
                            cat("device ", device,
                                " does not give what has come for it, so the "
                                "connection to ",
-                               to_string(link->peer), " is given up"),
+                               link->name(), " is given up"),
                            "look at the device: its driver's log says more")
                          .because(why));
 }
@@ -263,9 +245,8 @@ void MessageBackend::take_room(const net::DeviceStagingBuffer& room, std::uint64
                  {{"why", frame.ok() ? "it brings no bytes" : frame.status().to_string()}});
     return;
   }
-  Link* const link = find_link(*frame);
-  if (link == nullptr || !take_seal(*link, opened->head)) return;
-  link->heard(frame->header, clock_.now());
+  Link* const link = hear(*frame, 0, opened->head);
+  if (link == nullptr) return;
   const auto land = [&](auto* inbound) {
     if (inbound == nullptr) return;
     inbound->land_from(opened->body_address, frame->payload_bytes, window);
@@ -283,12 +264,16 @@ Link* MessageBackend::find_link(const Frame& frame) {
   return found == by_peer_session_.end() || found->second->lost ? nullptr : found->second;
 }
 
-/// Whether a frame is the peer's, and comes in its turn. If not, the session ends.
-bool MessageBackend::take_seal(Link& link, ConstByteSpan head) {
-  const Status sealed = link.seals.check(head);
-  if (!sealed.ok()) end_session(link, sealed);
-  if (sealed.ok()) link.up = true;  // the peer has the keys too
-  return sealed.ok();
+/// Null: of nobody that is heard. A seal that does not fit ends the session.
+Link* MessageBackend::hear(const Frame& frame, std::uint64_t connection, ConstByteSpan head) {
+  Link* const link = find_link(frame);
+  if (link == nullptr) return nullptr;
+  const Instant now = clock_.now();
+  const auto is_heard = link->session->hear(connection, head, now);
+  if (!is_heard.ok()) break_off(*link, sessions_->distrust(*link->session, is_heard.status()));
+  if (!is_heard.ok() || !*is_heard) return nullptr;
+  link->heard(frame.header, now);
+  return link;
 }
 
 InboundWrite* MessageBackend::begin_write(const Frame& frame) {
@@ -342,17 +327,16 @@ void MessageBackend::take(Link& link, const Frame& frame) {
       if ((frame.header.flags & kAnswerMe) != 0) send_plain(link, FrameKind::alive);
       return;
     case FrameKind::bye:
-      return break_off(
-          link, error(Code::peer_lost, cat(to_string(link.peer), " has closed its backend")));
+      return break_off(link, error(Code::peer_lost, cat(link.name(), " has closed its backend")));
     default: return;  // on_message() has seen to it
   }
 }
 
 bool MessageBackend::may_answer(Link& link) {
-  const std::size_t waiting = link.endpoint->unsent();
+  const std::size_t waiting = link.session->unsent();
   if (waiting <= kMaxUnsent) return true;
-  break_off(link, error(Code::peer_lost, cat(to_string(link.peer), " asks for more than it takes: ",
-                                             waiting, " answers wait")));
+  break_off(link, error(Code::peer_lost, cat(link.name(), " asks for more than it takes: ", waiting,
+                                             " answers wait")));
   return false;
 }
 
@@ -366,7 +350,7 @@ OutboundFrame MessageBackend::gather(Link& link, const Frame& read, bool in_room
   ReadReply* const rest = target_.gather(read, frame, in_room ? &out : nullptr);
   frame.finish();
   if (rest == nullptr) return out;
-  rest->path = link.endpoint.get();
+  rest->path = link.session->endpoint();
   out.rest = rest;
   out.payload_bytes = rest->bytes();
   return out;
@@ -375,7 +359,7 @@ OutboundFrame MessageBackend::gather(Link& link, const Frame& read, bool in_room
 void MessageBackend::answer_read(Link& link, const Frame& read) {
   if (!may_answer(link)) return;
   OutboundFrame out = gather(link, read, true);
-  if (!out.close_room(link.sealer).ok()) {
+  if (!out.close_room(link.session->sealer()).ok()) {
     worker_->buffers().give_back(std::move(out.buffer));
     out = gather(link, read, false);  // which refuses what the device does not give
   }

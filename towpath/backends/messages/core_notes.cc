@@ -27,17 +27,17 @@ Status MessageBackend::notify(Connection& connection, ConstByteSpan message) {
   }
   if (link->lost) return link->why;
   Notes& notes = link->notes;
-  if (!link->up || notes.unanswered.size() >= kMaxUnansweredNotes ||
+  if (!link->is_up() || notes.unanswered.size() >= kMaxUnansweredNotes ||
       notes.unanswered_bytes + message.size() > kMaxUnansweredNoteBytes) {
     return error(Code::exhausted,
-                 cat(notes.unanswered.size(), " notifications wait for ", to_string(link->peer)),
+                 cat(notes.unanswered.size(), " notifications wait for ", link->name()),
                  "make progress and send again");
   }
   auto buffer = worker_->buffers().take();
   FrameHeader header = link->header(FrameKind::note, clock_.now());
   header.id = notes.sent + 1;
   FrameWriter frame(*buffer, header);
-  frame.add(link->sealer.prove_body(message));
+  frame.add(link->session->sealer().prove_body(message));
   frame.append(message);
   frame.finish();
   notes.unanswered.push_back(message.size());  // what throws has changed nothing
@@ -58,18 +58,20 @@ void MessageBackend::take_noted(Link& link, std::uint64_t number) {
 void MessageBackend::take_note(Link& link, InboundText& inbound) {
   Notes& notes = link.notes;
   const std::uint64_t number = inbound.frame.header.id;
-  if (!link.seals.proves_body(inbound.text, inbound.frame.payload_proof()))
-    return end_session(link, error(Code::denied, "a notification was altered on its way"));
+  if (!link.session->proves_body(inbound.text, inbound.frame.payload_proof()))
+    return break_off(
+        link, sessions_->distrust(*link.session,
+                                  error(Code::denied, "a notification was altered on its way")));
   if (number <= notes.arrived || number > notes.taken + kMaxUnansweredNotes) {
-    return break_off(link, error(Code::peer_lost, cat(to_string(link.peer), " sent notification ",
-                                                      number, " after ", notes.arrived)));
+    return break_off(link, error(Code::peer_lost, cat(link.name(), " sent notification ", number,
+                                                      " after ", notes.arrived)));
   }
   // A peer waits for answers when it has sent so much.
   notes.held_bytes += inbound.text.size();
   if (notes.held_bytes > kMaxUnansweredNoteBytes) {
-    return break_off(link, error(Code::peer_lost,
-                                 cat(to_string(link.peer), " sent notifications of ",
-                                     notes.held_bytes, " bytes without waiting for an answer")));
+    return break_off(
+        link, error(Code::peer_lost, cat(link.name(), " sent notifications of ", notes.held_bytes,
+                                         " bytes without waiting for an answer")));
   }
   notes.too_early.emplace(number, std::move(inbound.text));
   for (auto next = notes.too_early.begin();
@@ -83,13 +85,13 @@ void MessageBackend::take_note(Link& link, InboundText& inbound) {
 
 void MessageBackend::offer_notes(Link& link) {
   Notes& notes = link.notes;
-  while (!notes.waiting.empty() && events_.on_notification(link.peer, notes.waiting.front())) {
+  while (!notes.waiting.empty() && events_.on_notification(link.peer(), notes.waiting.front())) {
     notes.held_bytes -= notes.waiting.front().size();
     notes.waiting.pop_front();
     ++notes.taken;
   }
   if (notes.taken == notes.reported_taken) return;
-  if (link.up) send_plain(link, FrameKind::noted, 0, notes.taken);
+  if (link.is_up()) send_plain(link, FrameKind::noted, 0, notes.taken);
   notes.reported_taken = notes.taken;
 }
 

@@ -1,9 +1,8 @@
-// Link: what two backends know of each other, and the promise that no byte lands late.
+// Link: a session and what two backends know of each other over it, and the promise that no byte
+// lands late.
 //
-//   connect(), or a hello that came in and holds
-//        |
-//   [ greeting ] --answer or confirmation (net/session)--> [ up ] --silence, breakage, bye--> [
-//   lost ]
+//   connect() --> [ greeting ] --the session is up--> [ up ] --silence, breakage, bye--> [ lost ]
+//   a confirmation that holds (net/session) --------> [ up ]
 //
 // A link is for what the side that dialled does with the memory of the other, who proved to be the
 // instance that the metadata names. If both use each other, there are two.
@@ -22,15 +21,12 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include <towpath/backend/backend.h>
 #include <towpath/backends/messages/exchange.h>
 #include <towpath/backends/messages/frames.h>
-#include <towpath/net/messages/message_worker.h>
-#include <towpath/net/session/handshake.h>
-#include <towpath/net/session/seal.h>
+#include <towpath/net/session/session.h>
 
 namespace towpath::backends::messages {
 
@@ -60,30 +56,22 @@ struct Notes {
 
 class Link {
  public:
-  Link(std::uint64_t its_session, AgentIdentity its_peer, std::uint64_t its_instance)
-      : session(its_session), peer(std::move(its_peer)), instance(its_instance) {}
+  explicit Link(bool dialled) : is_dialled(dialled) {}
+  /// Once, before all else.
+  void adopt(std::unique_ptr<net::Session> its_session) noexcept {
+    session = std::move(its_session);
+    session->owner = this;
+  }
 
-  const std::uint64_t session;   ///< ours
-  const AgentIdentity peer;      ///< proven where this side dialled; else as the peer says
-  const std::uint64_t instance;  ///< the peer's
-  std::uint64_t peer_session = 0;
-  bool is_dialled = false;                        ///< by this side
-  std::optional<net::DialHandshake> dialling;     ///< until the session has keys; the one or
-  std::optional<net::AcceptHandshake> accepting;  ///< the other
-  net::Sealer sealer;
-  net::SealReader seals;
-  std::unique_ptr<net::MessageEndpoint> endpoint;
+  const bool is_dialled;  ///< by this side
+  std::unique_ptr<net::Session> session;
   std::vector<backend::Connection*> connections;  ///< none: only the peer uses this link
-  bool up = false;
   bool lost = false;
   bool peer_uses = false;
-  std::uint64_t connection = 0;  ///< over which its frames come, if the carrier has any
-  Status why;                    ///< when lost
-  Instant report_before;         ///< though what it said may not have been taken yet
+  Status why;             ///< when lost
+  Instant report_before;  ///< though what it said may not have been taken yet
   bool is_loss_reported = false;
 
-  Instant heard_at;              ///< anything
-  Instant sent_at;               ///< anything
   std::uint64_t peer_stamp = 0;  ///< the newest; 0: none
   Instant stamp_heard_at;
   bool asked = false;  ///< for a fresh stamp
@@ -91,6 +79,10 @@ class Link {
   Notes notes;
   Window window;
   bool is_listed = false;  ///< among those that progress() looks at
+
+  const AgentIdentity& peer() const noexcept { return session->peer().agent; }
+  const std::string& name() const noexcept { return session->peer().name; }
+  bool is_up() const noexcept { return !lost && session->is_up(); }
 
   /// Whether there is something to send, to hand on or to wait for, but for a sign of life.
   bool is_busy() const {
@@ -101,12 +93,11 @@ class Link {
   FrameHeader header(FrameKind kind, Instant now) const {
     return {.kind = kind,
             .flags = connections.empty() ? std::uint8_t{0} : kInUse,
-            .session = session,
+            .session = session->numbers().ours,
             .stamp = static_cast<std::uint64_t>(now.nanoseconds),
             .echo = peer_stamp};
   }
   void heard(const FrameHeader& header, Instant now) {
-    heard_at = now;
     peer_uses = (header.flags & kInUse) != 0;
     if (header.stamp <= peer_stamp) return;
     peer_stamp = header.stamp;

@@ -61,10 +61,6 @@ MessageBackend::MessageBackend(const BackendContext& context, Carrier carrier, c
 
 Status MessageBackend::open(const BackendContext& context) {
   TOWPATH_TRY(worker_, carrier_.make_worker(context, *this));
-  if (context.metrics != nullptr) {
-    refused_ = &context.metrics->counter("towpath_refused_sessions",
-                                         {{"backend", carrier_.name}, {"agent", self_.name}});
-  }
   if (carrier_.takes_devices) windows_.use(*worker_);
   const ConstByteSpan address = worker_->address();
   if (address.size() > kMaxAddressBytes) {
@@ -74,6 +70,7 @@ Status MessageBackend::open(const BackendContext& context) {
                  "choose fewer devices with the parameter devices");
   }
   info_ = make_connection_info(address);
+  open_sessions(context.metrics);
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   poller_ = std::make_unique<run::Poller>(std::move(poller));
   TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
@@ -89,7 +86,6 @@ Status MessageBackend::open(const BackendContext& context) {
           },
           .guard = &guard_,
           .takes_devices = carrier_.takes_devices});
-  next_beat_ = last_progress_ = clock_.now();
   return {};
 }
 
@@ -99,19 +95,20 @@ MessageBackend::~MessageBackend() {
   if (!worker_) return;
   closing_ = true;
   for (auto& [session, link] : links_) {
-    if (link->lost || !link->up || !link->endpoint) continue;
+    if (!link->is_up()) continue;
     auto buffer = worker_->buffers().take();
-    FrameWriter(*buffer, link->header(FrameKind::bye, last_progress_)).finish();
-    link->sealer.seal(head_of(*buffer));
-    (void)link->endpoint->send(std::move(buffer));
+    const Instant now = sessions_->last_turn();
+    FrameWriter(*buffer, link->header(FrameKind::bye, now)).finish();
+    (void)link->session->send(std::move(buffer), now);
   }
   const auto unsent = [](const auto& entry) {
-    return entry.second->endpoint && entry.second->up && entry.second->endpoint->unsent() > 0;
+    return entry.second->is_up() && entry.second->session->unsent() > 0;
   };
   // Peers learn it from the broken connection too, only less precisely: no need to wait long.
   for (int i = 0; i < kFarewellRounds && std::ranges::any_of(links_, unsent); ++i)
     worker_->progress();
   links_.clear();
+  sessions_.reset();
   worker_.reset();
 }
 
@@ -198,30 +195,18 @@ Status MessageBackend::move(SliceTask& task) {
 // ---- The loop
 
 void MessageBackend::beat(Link& link, Instant now) {
-  if (now - link.heard_at >= timing_.timeout) {
-    const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - link.heard_at);
-    const std::string trouble = link.endpoint->trouble();
-    return break_off(link, error(Code::peer_lost,
-                                 cat(to_string(link.peer), " was silent for ", silent.count(),
-                                     " ms", trouble.empty() ? "" : ": ", trouble),
-                                 "look whether it runs, and at the network between"));
-  }
+  net::Session& session = *link.session;
+  if (Status silent = sessions_->check_silence(session, now); !silent.ok())
+    return break_off(link, std::move(silent));
   const bool idle = link.connections.empty() && !link.peer_uses;
-  if (idle && link.up && now - link.heard_at >= timing_.heartbeat * 2) return;  // it will fade
-  if (link.up && now - link.sent_at >= timing_.heartbeat && link.endpoint->unsent() == 0)
-    send_plain(link, FrameKind::alive);
+  if (idle && link.is_up() && now - session.heard_at() >= timing_.heartbeat * 2)
+    return;  // it will fade
+  if (sessions_->is_silent_side(session, now)) send_plain(link, FrameKind::alive);
 }
 
 void MessageBackend::beat(Instant now) {
-  if (now < next_beat_) return;
-  next_beat_ = now + timing_.heartbeat;
-  // We were stopped ourselves: what peers said meanwhile is still on its way to us.
-  const bool was_away = now - last_progress_ >= timing_.timeout / 2;
-  for (auto& [session, link] : links_) {
-    if (link->lost) continue;
-    if (was_away) link->heard_at = now;
-    beat(*link, now);
-  }
+  for (auto& [session, link] : links_)
+    if (!link->lost) beat(*link, now);
 }
 
 Instant MessageBackend::expire(Instant now) {
@@ -240,7 +225,8 @@ void MessageBackend::drive_busy_links() {
     Link& link = *busy_[i];
     protocol_->pump(link);
     offer_notes(link);
-    if (link.lost) broken_.emplace_back(link.session, link.why);  // its report may have waited
+    if (link.lost)
+      broken_.emplace_back(link.session->numbers().ours, link.why);  // its report may have waited
     if (link.is_busy()) {
       ++i;
       continue;
@@ -255,11 +241,10 @@ bool MessageBackend::progress() {
   bool some = false;
   for (int i = 0; i < kRoundsPerCall && worker_->progress(); ++i) some = true;
   const Instant now = clock_.now();
-  beat(now);
-  last_progress_ = now;
+  if (sessions_->turn(now)) beat(now);
   report_losses();
   drive_busy_links();
-  const Instant due = std::min(next_beat_, expire(now));
+  const Instant due = std::min(sessions_->next_check(), expire(now));
   report_losses();
   protocol_->deliver();
   some |= self_runner_.progress();

@@ -78,7 +78,7 @@ void RmaProtocol::deliver() {
 void RmaProtocol::pump(Link& link) {
   SliceLink& queue = link.window.queue;
   const Instant now = clock_.now();
-  while (link.up && !link.lost && queue.is_linked()) {
+  while (link.is_up() && queue.is_linked()) {
     Exchange* exchange = link.window.find_free();
     if (exchange == nullptr) return;
     auto& operation = static_cast<MessageOperation&>(*queue.next);
@@ -125,7 +125,7 @@ void RmaProtocol::ask(Link& link, Exchange& exchange, std::unique_ptr<net::Messa
   if (!again) operation.cursor = at;
   if (exchange.leaving.is_leaving()) out.rest = &exchange.leaving;
   if (out.rest != nullptr || out.room != nullptr) out.payload_bytes = exchange.bytes;
-  const Status ready = asked.ok() ? out.close_room(link.sealer) : asked.status();
+  const Status ready = asked.ok() ? out.close_room(link.session->sealer()) : asked.status();
   if (ready.ok()) return out_.send(link, std::move(out));
   out.drop_room();
   buffers_.give_back(std::move(out.buffer));
@@ -147,7 +147,8 @@ void RmaProtocol::give_up(Link& link, Exchange& exchange, const Status& why) {
 }
 
 void RmaProtocol::keep_rest(Link& link, Exchange& exchange) {
-  if (exchange.leaving.is_leaving() && link.endpoint) link.endpoint->copy(exchange.leaving);
+  if (auto* const endpoint = link.session->endpoint(); exchange.leaving.is_leaving() && endpoint)
+    endpoint->copy(exchange.leaving);
 }
 
 Status RmaProtocol::expect(Link& link, const Frame& answer) {
