@@ -7,9 +7,7 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/inbound_frames.h>
@@ -23,17 +21,6 @@
 #include <towpath/telemetry/metrics.h>
 
 namespace towpath::backends::messages {
-
-class MessageBackend;
-
-struct MessageConnection final : backend::Connection {
-  MessageConnection(MessageBackend& its_backend, Link* its_link)
-      : backend(its_backend), link(its_link) {}
-  ~MessageConnection() override;
-
-  MessageBackend& backend;
-  Link* const link;  ///< null: the way to oneself
-};
 
 /// Completions of copies within the process are those of the operation around them.
 class SelfEvents final : public backend::Events {
@@ -53,8 +40,7 @@ class SelfEvents final : public backend::Events {
 
 class MessageBackend final : public backend::Backend,
                              private net::MessageListener,
-                             private backend::SliceMover,
-                             private OperationOwner {
+                             private backend::SliceMover {
  public:
   MessageBackend(const backend::BackendContext& context, Carrier carrier, const Timing& timing,
                  device::DriverSource devices);
@@ -69,9 +55,7 @@ class MessageBackend final : public backend::Backend,
   Result<std::unique_ptr<backend::Memory>> import_memory(backend::Connection& connection,
                                                          const RegionDescriptor& region,
                                                          ConstByteSpan key) override;
-  std::unique_ptr<backend::Operation> make_operation() override {
-    return std::make_unique<MessageOperation>(static_cast<OperationOwner&>(*this));
-  }
+  std::unique_ptr<backend::Operation> make_operation() override;
   Status notify(backend::Connection& connection, ConstByteSpan message) override;
   void teardown(backend::Connection& connection) override;
   bool progress() override;
@@ -79,12 +63,10 @@ class MessageBackend final : public backend::Backend,
   std::string describe_path(const backend::Memory& local,
                             const backend::Memory& remote) const override;
 
-  void drop_connection(MessageConnection& connection);
+  void post(MessageOperation& operation);
+  void cancel(MessageOperation& operation);
 
  private:
-  // OperationOwner
-  void post(MessageOperation& operation) override;
-  void cancel(MessageOperation& operation) override;
   // backend::SliceMover: copies to oneself
   Status admit(const backend::Request&) override { return {}; }
   Status move(backend::SliceTask& task) override;
@@ -98,11 +80,6 @@ class MessageBackend final : public backend::Backend,
 
   /// Errors: exhausted (too many peers).
   Status check_room() const;
-  /// What is not kept goes without a trace.
-  Link* keep(std::uint64_t session, std::unique_ptr<Link> link);
-  Link* find_dialled(std::uint64_t instance);
-  void erase(Link& link);
-  Link* find_link(const Frame& frame);
   Link* hear(const Frame& frame, std::uint64_t connection, ConstByteSpan head);
   /// A peer of whose frame nothing becomes, for want of memory, is given up: it would wait for an
   /// answer without end.
@@ -111,7 +88,8 @@ class MessageBackend final : public backend::Backend,
     try {
       take_it();
     } catch (const std::bad_alloc&) {
-      if (Link* const link = find_link(frame)) break_off(*link, sessions_->no_memory());
+      if (Link* const link = links_->find_by_peer(frame.header.session))
+        links_->break_off(*link, sessions_->no_memory());
     }
   }
   InboundWrite* begin_write(const Frame& frame);
@@ -119,9 +97,6 @@ class MessageBackend final : public backend::Backend,
   net::BodySink* begin_text(const Frame& frame, std::uint64_t from);
   void take_room(const net::DeviceStagingBuffer& room, std::uint64_t bytes);
   void give_up_device(unsigned device, const Status& why);
-  void send(Link& link, OutboundFrame out);
-  Status hand_over(net::Session& session, OutboundFrame& out);
-  void send_plain(Link& link, FrameKind kind, std::uint8_t flags = 0, std::uint64_t id = 0);
   void take(Link& link, const Frame& frame);
   void take_text(InboundText& inbound);
   // Handshakes: core_sessions.cc
@@ -140,16 +115,12 @@ class MessageBackend final : public backend::Backend,
   void answer_write(const InboundWrite& inbound);
   void take_noted(Link& link, std::uint64_t number);
   void offer_notes(Link& link);
-  void break_off(Link& link, Status why);
   void report_losses();
   void end(Link& link, const Status& why);
   void report_loss(Link& link);
   void beat(Instant now);
   void beat(Link& link, Instant now);
   Instant expire(Instant now);
-  /// progress() looks at it from now on, until it is no longer busy.
-  void list(Link& link);
-  void drive_busy_links();
 
   const Carrier carrier_;
   const AgentIdentity self_;
@@ -170,7 +141,7 @@ class MessageBackend final : public backend::Backend,
     if (whole) or_lose(inbound.frame, [&] { answer_write(inbound); });
   }};
   InboundFramePool<InboundData> data_{[this](InboundData& inbound, bool whole) {
-    Link* const link = whole ? find_link(inbound.frame) : nullptr;
+    Link* const link = whole ? links_->find_by_peer(inbound.frame.header.session) : nullptr;
     if (link != nullptr) or_lose(inbound.frame, [&] { take_data(*link, inbound); });
   }};
   InboundFramePool<InboundText> texts_{[this](InboundText& inbound, bool whole) {
@@ -179,14 +150,10 @@ class MessageBackend final : public backend::Backend,
 
   std::unique_ptr<net::MessageWorker> worker_;  // its last words are reported to what stands above
   std::optional<net::Sessions> sessions_;
+  std::optional<LinkTable> links_;
   std::unique_ptr<run::Poller> poller_;
   std::unique_ptr<run::TimerFd> timer_;
   std::unique_ptr<RmaProtocol> protocol_;
-
-  std::unordered_map<std::uint64_t, std::unique_ptr<Link>> links_;  // by our session
-  std::unordered_map<std::uint64_t, Link*> by_peer_session_;
-  std::vector<Link*> busy_;  // so that a turn costs what is under way, not what is connected
-  std::vector<std::pair<std::uint64_t, Status>> broken_;  // sessions to be reported
   bool closing_ = false;
 };
 

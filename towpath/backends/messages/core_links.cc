@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include <towpath/backends/messages/core.h>
@@ -19,36 +18,10 @@ constexpr std::size_t kMaxUnsent = 16 * kWindow;
 
 // ---- Links
 
-// What others began is not used: who dials knows with whom it speaks, who is dialled does not.
-Link* MessageBackend::find_dialled(std::uint64_t instance) {
-  const auto found = std::ranges::find_if(links_, [&](const auto& entry) {
-    const Link& link = *entry.second;
-    return link.is_dialled && link.session->peer().instance == instance && !link.lost;
-  });
-  return found == links_.end() ? nullptr : found->second.get();
-}
-
 Status MessageBackend::check_room() const {
-  const std::size_t links = links_.size() + sessions_->half_open();
+  const std::size_t links = links_->all().size() + sessions_->half_open();
   if (links < kMaxLinks) return {};
   return error(Code::exhausted, cat("there are ", links, " peers already"));
-}
-
-// With room for what is noted of it when there may be no memory: once as busy, and as lost once by
-// the carrier and once by us.
-Link* MessageBackend::keep(std::uint64_t session, std::unique_ptr<Link> link) {
-  const std::size_t most = std::bit_ceil(links_.size() + 1);
-  busy_.reserve(most);
-  broken_.reserve(2 * most);
-  return links_.emplace(session, std::move(link)).first->second.get();
-}
-
-void MessageBackend::erase(Link& link) {
-  if (link.is_listed) std::erase(busy_, &link);
-  const auto [ours, theirs] = link.session->numbers();
-  const auto found = by_peer_session_.find(theirs);
-  if (found != by_peer_session_.end() && found->second == &link) by_peer_session_.erase(found);
-  links_.erase(ours);
 }
 
 Result<std::unique_ptr<Connection>> MessageBackend::connect(const AgentIdentity& peer,
@@ -56,11 +29,11 @@ Result<std::unique_ptr<Connection>> MessageBackend::connect(const AgentIdentity&
   TOWPATH_TRY(const ConnectionInfo info, decode_connection_info(bytes));
   if (info.instance == info_.instance || peer == self_) {
     if (peer == self_ && info.instance == info_.instance)
-      return std::make_unique<MessageConnection>(*this, nullptr);
+      return std::make_unique<MessageConnection>();
     return error(Code::corrupt, cat("the info given for ", to_string(peer), " is that of ",
                                     info.instance == info_.instance ? "this agent" : "another"));
   }
-  Link* link = find_dialled(info.instance);
+  Link* link = links_->find_dialled(info.instance);
   if (link != nullptr && link->peer() != peer) {
     return error(Code::corrupt,
                  cat("the info given for ", to_string(peer), " is that of ", link->name()));
@@ -69,25 +42,16 @@ Result<std::unique_ptr<Connection>> MessageBackend::connect(const AgentIdentity&
     TOWPATH_TRY(link, dial(peer, info));
   } else if (link->is_up()) {
     link->session->count_silence_from(clock_.now());  // nobody used it
-    send_plain(*link, FrameKind::alive, kInUse | kAnswerMe);
+    links_->send_plain(*link, FrameKind::alive, kInUse | kAnswerMe);
   }
-  auto connection = std::make_unique<MessageConnection>(*this, link);
-  link->connections.push_back(connection.get());
-  return connection;
-}
-
-void MessageBackend::drop_connection(MessageConnection& connection) {
-  if (connection.link == nullptr) return;
-  Link& link = *connection.link;
-  std::erase(link.connections, &connection);
-  if (link.lost && link.connections.empty() && link.notes.waiting.empty()) erase(link);
+  return std::make_unique<MessageConnection>(*links_, *link);
 }
 
 void MessageBackend::teardown(Connection& connection) {
-  Link* link = static_cast<MessageConnection&>(connection).link;
+  Link* const link = link_of(connection);
   if (link == nullptr || link->lost) return;
-  break_off(*link,
-            error(Code::peer_lost, cat("the connection to ", link->name(), " was torn down")));
+  links_->break_off(
+      *link, error(Code::peer_lost, cat("the connection to ", link->name(), " was torn down")));
   report_losses();
   protocol_->deliver();
 }
@@ -95,28 +59,15 @@ void MessageBackend::teardown(Connection& connection) {
 void MessageBackend::on_broken(void* owner, const Status& why) {
   if (closing_) return;
   const net::Session& session = sessions_->note_broken(owner, why);
-  if (session.owner != nullptr) broken_.emplace_back(session.numbers().ours, session.broken());
-}
-
-// From now on nothing is sent or heard over it. The rest is done by report_losses(), outside of the
-// carrier.
-void MessageBackend::break_off(Link& link, Status why) {
-  if (link.lost) return;
-  link.lost = true;
-  link.why = std::move(why);
-  broken_.emplace_back(link.session->numbers().ours, link.why);
+  if (session.owner != nullptr)
+    links_->note_broken(*static_cast<Link*>(session.owner), session.broken());
 }
 
 void MessageBackend::report_losses() {
-  for (std::size_t i = 0; i < broken_.size(); ++i) {
-    const auto [session, why] = broken_[i];
-    const auto found = links_.find(session);
-    if (found == links_.end()) continue;
-    Link& link = *found->second;
+  links_->report_broken([this](Link& link, const Status& why) {
     if (link.session->endpoint() != nullptr) end(link, why);
     report_loss(link);
-  }
-  broken_.clear();  // now: what throws comes again
+  });
 }
 
 // Nothing travels any more, and its transfers come to their end.
@@ -133,15 +84,15 @@ void MessageBackend::end(Link& link, const Status& why) {
 void MessageBackend::report_loss(Link& link) {
   offer_notes(link);
   if (link.connections.empty()) {
-    if (link.notes.waiting.empty()) erase(link);
+    if (link.notes.waiting.empty()) links_->erase(link);
     return;
   }
   const auto holds_some = [&](const Link* other) {
     return other->session->peer().instance == link.session->peer().instance &&
            !other->notes.waiting.empty();
   };
-  if (clock_.now() < link.report_before && std::ranges::any_of(busy_, holds_some))
-    return list(link);
+  if (clock_.now() < link.report_before && std::ranges::any_of(links_->busy(), holds_some))
+    return links_->list(link);
   if (std::exchange(link.is_loss_reported, true)) return;
   // Copies: the events may drop connections, and with the last one the link.
   const Status reported = link.why;
@@ -149,40 +100,8 @@ void MessageBackend::report_loss(Link& link) {
   for (Connection* connection : connections) events_.on_peer_lost(*connection, reported);
 }
 
-// ---- Frames out
-
-void MessageBackend::send(Link& link, OutboundFrame out) {
-  Status sent;
-  if (link.lost || link.session->endpoint() == nullptr) {
-    if (out.rest != nullptr) out.rest->done();
-    out.drop_room();
-  } else {
-    sent = hand_over(*link.session, out);
-  }
-  if (out.buffer != nullptr) worker_->buffers().give_back(std::move(out.buffer));
-  if (!sent.ok()) break_off(link, std::move(sent));
-}
-
-Status MessageBackend::hand_over(net::Session& session, OutboundFrame& out) {
-  const Instant now = clock_.now();
-  if (out.room == nullptr)
-    return session.send(std::move(out.buffer), now, out.rest, out.payload_bytes, out.into);
-  Status sent = session.send_room(*out.room, out.begin, out.bytes_in_room(), out.into, now);
-  if (!sent.ok()) out.drop_room();
-  return sent;
-}
-
 void MessageBackend::on_staging_left(net::DeviceStagingBuffer& room) {
   windows_.known(room.device).frames()->give_back(room);
-}
-
-void MessageBackend::send_plain(Link& link, FrameKind kind, std::uint8_t flags, std::uint64_t id) {
-  auto buffer = worker_->buffers().take();
-  FrameHeader header = link.header(kind, clock_.now());
-  header.flags |= flags;
-  header.id = id;
-  FrameWriter(*buffer, header).finish();
-  send(link, {.buffer = std::move(buffer)});
 }
 
 // ---- Frames in
@@ -220,14 +139,14 @@ void MessageBackend::on_staging_filled(net::DeviceStagingBuffer& room, std::uint
 // Somebody's request or answer is lost, and nobody can say whose: rather than let him wait, all are
 // told.
 void MessageBackend::give_up_device(unsigned device, const Status& why) {
-  for (auto& [session, link] : links_)
-    break_off(*link, error(Code::peer_lost,
-                           cat("device ", device,
-                               " does not give what has come for it, so the "
-                               "connection to ",
-                               link->name(), " is given up"),
-                           "look at the device: its driver's log says more")
-                         .because(why));
+  for (const auto& [session, link] : links_->all())
+    links_->break_off(*link, error(Code::peer_lost,
+                                   cat("device ", device,
+                                       " does not give what has come for it, so the "
+                                       "connection to ",
+                                       link->name(), " is given up"),
+                                   "look at the device: its driver's log says more")
+                                 .because(why));
 }
 
 // Only what brings bytes comes this way.
@@ -258,19 +177,14 @@ void MessageBackend::take_room(const net::DeviceStagingBuffer& room, std::uint64
     land(begin_data(*link, *frame));
 }
 
-// Null: of a life that is over.
-Link* MessageBackend::find_link(const Frame& frame) {
-  const auto found = by_peer_session_.find(frame.header.session);
-  return found == by_peer_session_.end() || found->second->lost ? nullptr : found->second;
-}
-
 /// Null: of nobody that is heard. A seal that does not fit ends the session.
 Link* MessageBackend::hear(const Frame& frame, std::uint64_t connection, ConstByteSpan head) {
-  Link* const link = find_link(frame);
+  Link* const link = links_->find_by_peer(frame.header.session);
   if (link == nullptr) return nullptr;
   const Instant now = clock_.now();
   const auto is_heard = link->session->hear(connection, head, now);
-  if (!is_heard.ok()) break_off(*link, sessions_->distrust(*link->session, is_heard.status()));
+  if (!is_heard.ok())
+    links_->break_off(*link, sessions_->distrust(*link->session, is_heard.status()));
   if (!is_heard.ok() || !*is_heard) return nullptr;
   link->heard(frame.header, now);
   return link;
@@ -286,7 +200,7 @@ InboundWrite* MessageBackend::begin_write(const Frame& frame) {
 
 InboundData* MessageBackend::begin_data(Link& link, const Frame& frame) {
   if (Status fits = protocol_->expect(link, frame); !fits.ok()) {
-    break_off(link, std::move(fits));
+    links_->break_off(link, std::move(fits));
     return nullptr;
   }
   if (frame.payload_bytes == 0) {
@@ -298,7 +212,7 @@ InboundData* MessageBackend::begin_data(Link& link, const Frame& frame) {
   inbound.begin(
       frame, exchange,
       [this, &inbound] {
-        const Link* const its_link = find_link(inbound.frame);
+        const Link* const its_link = links_->find_by_peer(inbound.frame.header.session);
         return its_link != nullptr && RmaProtocol::waits_for(*its_link, inbound.frame.header.id);
       },
       guard_);
@@ -316,7 +230,8 @@ net::BodySink* MessageBackend::begin_text(const Frame& frame, std::uint64_t from
 void MessageBackend::take_text(InboundText& inbound) {
   if (closing_) return;
   if (inbound.frame.header.kind == FrameKind::hello) return take_hello(inbound);
-  if (Link* const link = find_link(inbound.frame)) take_note(*link, inbound);
+  if (Link* const link = links_->find_by_peer(inbound.frame.header.session))
+    take_note(*link, inbound);
 }
 
 void MessageBackend::take(Link& link, const Frame& frame) {
@@ -324,10 +239,11 @@ void MessageBackend::take(Link& link, const Frame& frame) {
     case FrameKind::read: return answer_read(link, frame);
     case FrameKind::noted: return take_noted(link, frame.header.id);
     case FrameKind::alive:
-      if ((frame.header.flags & kAnswerMe) != 0) send_plain(link, FrameKind::alive);
+      if ((frame.header.flags & kAnswerMe) != 0) links_->send_plain(link, FrameKind::alive);
       return;
     case FrameKind::bye:
-      return break_off(link, error(Code::peer_lost, cat(link.name(), " has closed its backend")));
+      return links_->break_off(link,
+                               error(Code::peer_lost, cat(link.name(), " has closed its backend")));
     default: return;  // on_message() has seen to it
   }
 }
@@ -335,8 +251,9 @@ void MessageBackend::take(Link& link, const Frame& frame) {
 bool MessageBackend::may_answer(Link& link) {
   const std::size_t waiting = link.session->unsent();
   if (waiting <= kMaxUnsent) return true;
-  break_off(link, error(Code::peer_lost, cat(link.name(), " asks for more than it takes: ", waiting,
-                                             " answers wait")));
+  links_->break_off(
+      link, error(Code::peer_lost,
+                  cat(link.name(), " asks for more than it takes: ", waiting, " answers wait")));
   return false;
 }
 
@@ -363,7 +280,7 @@ void MessageBackend::answer_read(Link& link, const Frame& read) {
     worker_->buffers().give_back(std::move(out.buffer));
     out = gather(link, read, false);  // which refuses what the device does not give
   }
-  send(link, std::move(out));
+  links_->send(link, std::move(out));
 }
 
 void MessageBackend::take_data(Link& link, const InboundData& inbound) {
@@ -372,7 +289,7 @@ void MessageBackend::take_data(Link& link, const InboundData& inbound) {
 }
 
 void MessageBackend::answer_write(const InboundWrite& inbound) {
-  Link* const link = closing_ ? nullptr : find_link(inbound.frame);
+  Link* const link = closing_ ? nullptr : links_->find_by_peer(inbound.frame.header.session);
   if (link == nullptr || !may_answer(*link)) return;
   FrameHeader header = link->header(FrameKind::wrote, clock_.now());
   header.id = inbound.frame.header.id;
@@ -381,7 +298,7 @@ void MessageBackend::answer_write(const InboundWrite& inbound) {
   for (const Refusal& refusal : inbound.refusals()) frame.add(refusal);
   if (inbound.is_stale()) frame.flag(kStale);
   frame.finish();
-  send(*link, {.buffer = std::move(buffer)});
+  links_->send(*link, {.buffer = std::move(buffer)});
 }
 
 }  // namespace towpath::backends::messages

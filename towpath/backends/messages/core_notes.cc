@@ -20,7 +20,7 @@ Status MessageBackend::notify(Connection& connection, ConstByteSpan message) {
                  cat("a notification of ", message.size(), " bytes; at most ", kMaxNoteBytes),
                  "send the bytes by a transfer");
   }
-  Link* link = static_cast<MessageConnection&>(connection).link;
+  Link* const link = link_of(connection);
   if (link == nullptr) {
     if (events_.on_notification(self_, message)) return {};
     return error(Code::exhausted, "there is no room for a notification to oneself");
@@ -43,7 +43,7 @@ Status MessageBackend::notify(Connection& connection, ConstByteSpan message) {
   notes.unanswered.push_back(message.size());  // what throws has changed nothing
   notes.unanswered_bytes += message.size();
   ++notes.sent;
-  send(*link, {.buffer = std::move(buffer)});
+  links_->send(*link, {.buffer = std::move(buffer)});
   return {};
 }
 
@@ -59,17 +59,17 @@ void MessageBackend::take_note(Link& link, InboundText& inbound) {
   Notes& notes = link.notes;
   const std::uint64_t number = inbound.frame.header.id;
   if (!link.session->proves_body(inbound.text, inbound.frame.payload_proof()))
-    return break_off(
+    return links_->break_off(
         link, sessions_->distrust(*link.session,
                                   error(Code::denied, "a notification was altered on its way")));
   if (number <= notes.arrived || number > notes.taken + kMaxUnansweredNotes) {
-    return break_off(link, error(Code::peer_lost, cat(link.name(), " sent notification ", number,
-                                                      " after ", notes.arrived)));
+    return links_->break_off(link, error(Code::peer_lost, cat(link.name(), " sent notification ",
+                                                              number, " after ", notes.arrived)));
   }
   // A peer waits for answers when it has sent so much.
   notes.held_bytes += inbound.text.size();
   if (notes.held_bytes > kMaxUnansweredNoteBytes) {
-    return break_off(
+    return links_->break_off(
         link, error(Code::peer_lost, cat(link.name(), " sent notifications of ", notes.held_bytes,
                                          " bytes without waiting for an answer")));
   }
@@ -80,7 +80,7 @@ void MessageBackend::take_note(Link& link, InboundText& inbound) {
     ++notes.arrived;
     notes.waiting.push_back(std::move(next->second));
   }
-  list(link);
+  links_->list(link);
 }
 
 void MessageBackend::offer_notes(Link& link) {
@@ -91,7 +91,7 @@ void MessageBackend::offer_notes(Link& link) {
     ++notes.taken;
   }
   if (notes.taken == notes.reported_taken) return;
-  if (link.is_up()) send_plain(link, FrameKind::noted, 0, notes.taken);
+  if (link.is_up()) links_->send_plain(link, FrameKind::noted, 0, notes.taken);
   notes.reported_taken = notes.taken;
 }
 

@@ -57,7 +57,7 @@ Result<Link*> MessageBackend::dial(const AgentIdentity& peer, const ConnectionIn
                        .address = info.address}));
   auto link = std::make_unique<Link>(true);
   link->adopt(std::move(session));
-  return keep(number, std::move(link));
+  return links_->keep(number, std::move(link));
 }
 
 // By one of the addresses that are tried: the first that answers.
@@ -72,8 +72,7 @@ Status MessageBackend::on_answer(void* owner, const net::Message& message, Const
 Status MessageBackend::take_answer(Link& link, std::uint64_t from, ConstByteSpan answer) {
   TOWPATH_TRY(const auto outcome, link.session->prove(answer));
   TOWPATH_TRY(const PartyData listener, decode_party_data(outcome.listener_data));
-  if (!by_peer_session_.emplace(listener.session, &link).second)
-    return error(Code::denied, "another peer has this session");
+  TOWPATH_TRY(links_->know(link, listener.session));
   return sessions_->confirm(*link.session, outcome, listener.session, from);
 }
 
@@ -86,8 +85,7 @@ Status MessageBackend::accept(const InboundText& inbound) {
   TOWPATH_TRY(const PartyData data, decode_party_data(accepting.dialler().data));
   if (accepting.dialler().instance == info_.instance)
     return error(Code::denied, "a hello of this very backend");
-  if (by_peer_session_.contains(data.session))
-    return error(Code::denied, "a hello that came before");
+  if (links_->knows(data.session)) return error(Code::denied, "a hello that came before");
   TOWPATH_TRY(check_room());
   const net::SessionParty& dialler = accepting.dialler();
   const net::SessionPath path{.peer = {.agent = dialler.agent,
@@ -101,23 +99,22 @@ Status MessageBackend::accept(const InboundText& inbound) {
 
 Status MessageBackend::take_confirmation(const InboundText& inbound) {
   const FrameHeader& header = inbound.frame.header;
-  if (by_peer_session_.contains(header.session)) return {};  // it has come before
   TOWPATH_TRY(net::Session* const session,
               sessions_->take_confirmation({.ours = header.id, .theirs = header.session},
                                            inbound.from, inbound.text));
   // What throws up to here leaves it half open; it may not end inside of its carrier.
   auto link = std::make_unique<Link>(false);
-  const auto place = by_peer_session_.emplace(header.session, link.get()).first;
+  TOWPATH_TRY(links_->know(*link, header.session));
   Link* known = nullptr;
   try {
-    known = keep(header.id, std::move(link));
+    known = links_->keep(header.id, std::move(link));
   } catch (const std::bad_alloc&) {
-    by_peer_session_.erase(place);
+    links_->forget(header.session);
     return sessions_->no_memory();
   }
   known->adopt(sessions_->release(*session));
   // The peer's first grant, and that this side has the keys.
-  send_plain(*known, FrameKind::alive);
+  links_->send_plain(*known, FrameKind::alive);
   return {};
 }
 
@@ -129,15 +126,13 @@ void MessageBackend::take_hello(const InboundText& inbound) {
       sessions_->refuse("a hello", accepted);
     return;
   }
-  const auto found = links_.find(session);
   Status taken;
   std::string_view whom = "a confirmation";
-  if (found == links_.end()) {
+  if (Link* const link = links_->find(session); link == nullptr) {
     taken = take_confirmation(inbound);
-  } else if (Link& link = *found->second;
-             !link.lost && link.session->is_dialling() && !carrier_.has_connections) {
-    whom = link.name();
-    taken = take_answer(link, inbound.from, inbound.text);
+  } else if (link->session->is_dialling() && !carrier_.has_connections) {
+    whom = link->name();
+    taken = take_answer(*link, inbound.from, inbound.text);
   }
   // Somebody may have guessed the session: the peer's own message may still come.
   if (!taken.ok() && taken.code() != Code::not_found) sessions_->refuse(whom, taken);

@@ -51,7 +51,7 @@ MessageOperation::~MessageOperation() {
   TOWPATH_CHECK(!active, "an active operation was destroyed");
 }
 
-void MessageOperation::post(const Request& its_request) {
+void MessageOperation::begin(const Request& its_request) {
   TOWPATH_CHECK(!active, "an active operation was posted");
   request = its_request;
   cursor.start(request.segments);
@@ -61,7 +61,6 @@ void MessageOperation::post(const Request& its_request) {
   outstanding = 0;
   active = true;
   stopped = is_settled = false;
-  owner_.post(*this);
 }
 
 DeviceWindow* MessageOperation::window() const {

@@ -59,21 +59,13 @@ struct Window {
   bool is_in_use() const;
 };
 
-/// Who completes operations.
-class OperationOwner {
+/// What an operation is while it is moved; how it is posted and cancelled is its backend's.
+class MessageOperation : public backend::Operation, public backend::SliceLink {
  public:
-  virtual ~OperationOwner() = default;
-  virtual void post(MessageOperation& operation) = 0;
-  virtual void cancel(MessageOperation& operation) = 0;
-};
-
-class MessageOperation final : public backend::Operation, public backend::SliceLink {
- public:
-  explicit MessageOperation(OperationOwner& its_owner) : owner_(its_owner) {}
   ~MessageOperation() override;
 
-  void post(const backend::Request& its_request) override;
-  void cancel() override { owner_.cancel(*this); }
+  /// Before all else of a post().
+  void begin(const backend::Request& its_request);
 
   bool is_write() const { return request.op == TransferOp::write; }
   /// To the device whose memory this side's is, null for the host's.
@@ -94,9 +86,6 @@ class MessageOperation final : public backend::Operation, public backend::SliceL
   bool stopped = false;
   bool is_settled = false;                      ///< finished, and about to be reported
   std::unique_ptr<backend::Operation> to_self;  ///< made when it is first posted to oneself
-
- private:
-  OperationOwner& owner_;
 };
 
 /// Names pieces from `at` on until the frame is full or the request ends; returns their bytes.

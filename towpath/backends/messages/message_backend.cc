@@ -45,7 +45,23 @@ Capabilities capabilities_of(const Timing& timing, const Carrier& carrier) {
 
 }  // namespace
 
-MessageConnection::~MessageConnection() { backend.drop_connection(*this); }
+namespace {
+
+class BackendOperation final : public MessageOperation {
+ public:
+  explicit BackendOperation(MessageBackend& backend) : backend_(backend) {}
+
+  void post(const Request& its_request) override {
+    begin(its_request);
+    backend_.post(*this);
+  }
+  void cancel() override { backend_.cancel(*this); }
+
+ private:
+  MessageBackend& backend_;
+};
+
+}  // namespace
 
 MessageBackend::MessageBackend(const BackendContext& context, Carrier carrier, const Timing& timing,
                                device::DriverSource devices)
@@ -71,21 +87,15 @@ Status MessageBackend::open(const BackendContext& context) {
   }
   info_ = make_connection_info(address);
   open_sessions(context.metrics);
+  links_.emplace(clock_, worker_->buffers());
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   poller_ = std::make_unique<run::Poller>(std::move(poller));
   TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
   timer_ = std::make_unique<run::TimerFd>(std::move(timer));
   if (worker_->fd() >= 0) TOWPATH_TRY(poller_->add(worker_->fd(), 0));
   TOWPATH_TRY(poller_->add(timer_->fd(), 1));
-  protocol_ = std::make_unique<RmaProtocol>(
-      events_, clock_, timing_, worker_->buffers(),
-      RmaProtocol::Outward{
-          .send = [this](Link& link, OutboundFrame out) { send(link, std::move(out)); },
-          .link_of = [](Connection& path) -> Link& {
-            return *static_cast<MessageConnection&>(path).link;
-          },
-          .guard = &guard_,
-          .takes_devices = carrier_.takes_devices});
+  protocol_ = std::make_unique<RmaProtocol>(events_, clock_, timing_, *links_, guard_,
+                                            carrier_.takes_devices);
   return {};
 }
 
@@ -94,7 +104,8 @@ Status MessageBackend::open(const BackendContext& context) {
 MessageBackend::~MessageBackend() {
   if (!worker_) return;
   closing_ = true;
-  for (auto& [session, link] : links_) {
+  if (!links_) return;
+  for (const auto& [session, link] : links_->all()) {
     if (!link->is_up()) continue;
     auto buffer = worker_->buffers().take();
     const Instant now = sessions_->last_turn();
@@ -105,9 +116,9 @@ MessageBackend::~MessageBackend() {
     return entry.second->is_up() && entry.second->session->unsent() > 0;
   };
   // Peers learn it from the broken connection too, only less precisely: no need to wait long.
-  for (int i = 0; i < kFarewellRounds && std::ranges::any_of(links_, unsent); ++i)
+  for (int i = 0; i < kFarewellRounds && std::ranges::any_of(links_->all(), unsent); ++i)
     worker_->progress();
-  links_.clear();
+  links_.reset();
   sessions_.reset();
   worker_.reset();
 }
@@ -128,7 +139,7 @@ Result<std::unique_ptr<Memory>> MessageBackend::import_memory(Connection& connec
                                                               const RegionDescriptor& region,
                                                               ConstByteSpan bytes) {
   TOWPATH_TRY(const MemoryKey key, decode_key(bytes));
-  const bool is_ours = static_cast<MessageConnection&>(connection).link == nullptr;
+  const bool is_ours = link_of(connection) == nullptr;
   const bool moves = region.kind == MemoryKind::device && !is_ours;
   if (!is_host_addressable(region.kind) && !moves)
     return error(Code::unsupported, cat(carrier_.name, " cannot move ", name_of(region.kind),
@@ -159,9 +170,13 @@ std::string MessageBackend::describe_path(const Memory& local, const Memory& rem
 
 // ---- Operations
 
+std::unique_ptr<Operation> MessageBackend::make_operation() {
+  return std::make_unique<BackendOperation>(*this);
+}
+
 void MessageBackend::post(MessageOperation& operation) {
-  if (Link* const link = static_cast<MessageConnection&>(*operation.request.connection).link) {
-    list(*link);
+  if (Link* const link = link_of(*operation.request.connection)) {
+    links_->list(*link);
     return protocol_->post(operation);
   }
   if (operation.to_self == nullptr) {
@@ -173,8 +188,7 @@ void MessageBackend::post(MessageOperation& operation) {
 
 void MessageBackend::cancel(MessageOperation& operation) {
   if (!operation.active) return;
-  if (static_cast<MessageConnection&>(*operation.request.connection).link != nullptr)
-    return protocol_->cancel(operation);
+  if (link_of(*operation.request.connection) != nullptr) return protocol_->cancel(operation);
   operation.to_self->cancel();
 }
 
@@ -197,44 +211,22 @@ Status MessageBackend::move(SliceTask& task) {
 void MessageBackend::beat(Link& link, Instant now) {
   net::Session& session = *link.session;
   if (Status silent = sessions_->check_silence(session, now); !silent.ok())
-    return break_off(link, std::move(silent));
+    return links_->break_off(link, std::move(silent));
   const bool idle = link.connections.empty() && !link.peer_uses;
   if (idle && link.is_up() && now - session.heard_at() >= timing_.heartbeat * 2)
     return;  // it will fade
-  if (sessions_->is_silent_side(session, now)) send_plain(link, FrameKind::alive);
+  if (sessions_->is_silent_side(session, now)) links_->send_plain(link, FrameKind::alive);
 }
 
 void MessageBackend::beat(Instant now) {
-  for (auto& [session, link] : links_)
+  for (const auto& [session, link] : links_->all())
     if (!link->lost) beat(*link, now);
 }
 
 Instant MessageBackend::expire(Instant now) {
   Instant next = Instant::never();
-  for (Link* const link : busy_) next = std::min(next, protocol_->expire(*link, now));
+  for (Link* const link : links_->busy()) next = std::min(next, protocol_->expire(*link, now));
   return next;
-}
-
-void MessageBackend::list(Link& link) {
-  if (!std::exchange(link.is_listed, true)) busy_.push_back(&link);
-}
-
-// One stays in the list until it is no longer busy: what throws loses none.
-void MessageBackend::drive_busy_links() {
-  for (std::size_t i = 0; i < busy_.size();) {
-    Link& link = *busy_[i];
-    protocol_->pump(link);
-    offer_notes(link);
-    if (link.lost)
-      broken_.emplace_back(link.session->numbers().ours, link.why);  // its report may have waited
-    if (link.is_busy()) {
-      ++i;
-      continue;
-    }
-    link.is_listed = false;
-    busy_[i] = busy_.back();
-    busy_.pop_back();
-  }
 }
 
 bool MessageBackend::progress() {
@@ -243,7 +235,10 @@ bool MessageBackend::progress() {
   const Instant now = clock_.now();
   if (sessions_->turn(now)) beat(now);
   report_losses();
-  drive_busy_links();
+  links_->drive_busy([this](Link& link) {
+    protocol_->pump(link);
+    offer_notes(link);
+  });
   const Instant due = std::min(sessions_->next_check(), expire(now));
   report_losses();
   protocol_->deliver();

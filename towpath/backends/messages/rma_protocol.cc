@@ -9,7 +9,7 @@ namespace towpath::backends::messages {
 using namespace backend;
 
 void RmaProtocol::post(MessageOperation& operation) {
-  Link& link = out_.link_of(*operation.request.connection);
+  Link& link = *link_of(*operation.request.connection);
   if (link.lost) {
     operation.stopped = true;
     operation.status = link.why;
@@ -23,7 +23,7 @@ void RmaProtocol::post(MessageOperation& operation) {
 
 void RmaProtocol::cancel(MessageOperation& operation) {
   if (!operation.active || operation.stopped) return;
-  stop(out_.link_of(*operation.request.connection), operation, error(Code::cancelled, "cancelled"));
+  stop(*link_of(*operation.request.connection), operation, error(Code::cancelled, "cancelled"));
   deliver();
 }
 
@@ -84,14 +84,11 @@ void RmaProtocol::pump(Link& link) {
     auto& operation = static_cast<MessageOperation&>(*queue.next);
     if (operation.is_write() && !link.may_write(now, timing_)) {
       if (link.asked) return;
-      auto buffer = buffers_.take();  // first, here and below: what throws has changed nothing
+      links_.send_plain(link, FrameKind::alive, kAnswerMe);
       link.asked = true;
-      FrameHeader header = link.header(FrameKind::alive, now);
-      header.flags |= kAnswerMe;
-      FrameWriter(*buffer, header).finish();
-      return out_.send(link, {.buffer = std::move(buffer)});
+      return;
     }
-    auto buffer = buffers_.take();
+    auto buffer = links_.buffers().take();  // first: what throws has changed nothing
     exchange->start(operation);
     ask(link, *exchange, std::move(buffer));
     operation.unlink();
@@ -114,21 +111,21 @@ void RmaProtocol::ask(Link& link, Exchange& exchange, std::unique_ptr<net::Messa
     else if (window->frames() != nullptr)
       header.flags |= into_flags(window->frames()->device());
   }
-  if (operation.is_write() && out_.takes_devices) out.into = device_there(exchange);
+  if (operation.is_write() && takes_devices_) out.into = device_there(exchange);
   if (!operation.is_write() && operation.window() == nullptr) header.flags |= kTrailer;
   FrameWriter frame(*out.buffer, header);
   SegmentCursor at = exchange.begin;
   const bool again = exchange.bytes != 0;
-  const auto asked = write_request(at, exchange, frame, *out_.guard, out.room);
+  const auto asked = write_request(at, exchange, frame, guard_, out.room);
   frame.finish();
   exchange.bytes = asked.ok() ? *asked : 0;
   if (!again) operation.cursor = at;
   if (exchange.leaving.is_leaving()) out.rest = &exchange.leaving;
   if (out.rest != nullptr || out.room != nullptr) out.payload_bytes = exchange.bytes;
   const Status ready = asked.ok() ? out.close_room(link.session->sealer()) : asked.status();
-  if (ready.ok()) return out_.send(link, std::move(out));
+  if (ready.ok()) return links_.send(link, std::move(out));
   out.drop_room();
-  buffers_.give_back(std::move(out.buffer));
+  links_.buffers().give_back(std::move(out.buffer));
   give_up(
       link, exchange,
       operation.window() == nullptr
@@ -166,7 +163,7 @@ void RmaProtocol::take(Link& link, const Frame& answer, const Trailer& unread) {
   if (operation != nullptr && operation->is_write() && exchange->leaving.has_faulted())
     return give_up(link, *exchange, local_fault(*operation));  // other bytes left for some
   if (operation != nullptr && is_stale && operation->is_write() && !operation->stopped)
-    return ask(link, *exchange, buffers_.take());  // this very answer brought a fresh grant
+    return ask(link, *exchange, links_.buffers().take());  // this very answer brought a fresh grant
   if (operation != nullptr && !is_stale) count_answer(answer, *exchange, unread);
   exchange->free();
   if (operation == nullptr) return;

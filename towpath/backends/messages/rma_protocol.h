@@ -8,34 +8,26 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 
-#include <towpath/backends/messages/link.h>
+#include <towpath/backends/messages/link_table.h>
 
 namespace towpath::backends::messages {
 
-class RmaProtocol final : public OperationOwner {
+class RmaProtocol {
  public:
-  struct Outward {
-    /// Sends a frame that was written and sealed. A link that breaks meanwhile is reported later.
-    std::function<void(Link&, OutboundFrame)> send;
-    /// The link of a connection.
-    std::function<Link&(backend::Connection&)> link_of;
-    /// For memory that may fault; outlives the protocol.
-    sys::GuardedCopy* guard = nullptr;
-    /// Both sides' carriers do.
-    bool takes_devices = false;
-  };
-  RmaProtocol(backend::Events& events, const Clock& clock, const Timing& timing,
-              net::MessageBuffers& buffers, Outward outward)
+  /// All outlive it. `guard`: for memory that may fault. `takes_devices`: both sides' carriers do.
+  RmaProtocol(backend::Events& events, const Clock& clock, const Timing& timing, LinkTable& links,
+              sys::GuardedCopy& guard, bool takes_devices)
       : events_(events),
         clock_(clock),
         timing_(timing),
-        buffers_(buffers),
-        out_(std::move(outward)) {}
+        links_(links),
+        guard_(guard),
+        takes_devices_(takes_devices) {}
 
-  void post(MessageOperation& operation) override;
-  void cancel(MessageOperation& operation) override;
+  /// Over the link of its connection.
+  void post(MessageOperation& operation);
+  void cancel(MessageOperation& operation);
 
   /// Sends what the window allows.
   void pump(Link& link);
@@ -65,8 +57,9 @@ class RmaProtocol final : public OperationOwner {
   backend::Events& events_;
   const Clock& clock_;
   const Timing& timing_;
-  net::MessageBuffers& buffers_;
-  const Outward out_;
+  LinkTable& links_;
+  sys::GuardedCopy& guard_;
+  const bool takes_devices_;
   std::uint64_t last_id_ = 0;
   std::deque<MessageOperation*> finished_;
   bool delivering_ = false;

@@ -1,0 +1,113 @@
+// LinkTable: the links of a backend, found by the sessions of either side; which of them are busy,
+// and which are lost and not reported. What is sent over a link leaves here.
+//
+// A link that breaks is lost at once and reported at the end of the turn, outside of the carrier.
+// Invariant: to be noted as busy or lost takes no memory (keep()). Thread: loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <towpath/backends/messages/link.h>
+
+namespace towpath::backends::messages {
+
+class LinkTable {
+ public:
+  using All = std::unordered_map<std::uint64_t, std::unique_ptr<Link>>;  // by our session
+
+  LinkTable(const Clock& clock, net::MessageBuffers& buffers) : clock_(clock), buffers_(buffers) {}
+
+  const All& all() const noexcept { return links_; }
+  const std::vector<Link*>& busy() const noexcept { return busy_; }
+  net::MessageBuffers& buffers() const noexcept { return buffers_; }
+
+  // Null: none, or it is lost.
+  Link* find(std::uint64_t session) const;
+  Link* find_by_peer(std::uint64_t peer_session) const;
+  Link* find_dialled(std::uint64_t instance) const;
+
+  /// What is not kept goes without a trace.
+  Link* keep(std::uint64_t session, std::unique_ptr<Link> link);
+  bool knows(std::uint64_t peer_session) const { return by_peer_session_.contains(peer_session); }
+  /// By which the peer's frames name it. Errors: denied (they name another link so).
+  Status know(Link& link, std::uint64_t peer_session);
+  void forget(std::uint64_t peer_session) noexcept { by_peer_session_.erase(peer_session); }
+  void erase(Link& link);
+
+  /// Sends a frame that was written, over a link that may be lost. One that breaks is reported
+  /// later.
+  void send(Link& link, OutboundFrame out);
+  void send_plain(Link& link, FrameKind kind, std::uint8_t flags = 0, std::uint64_t id = 0);
+
+  /// From now on nothing is sent or heard over it.
+  void break_off(Link& link, Status why);
+  /// The same when its turn to be reported has come.
+  void note_broken(const Link& link, const Status& why) {
+    broken_.emplace_back(link.session->numbers().ours, why);
+  }
+  /// Calls report(link, why) of all that broke. One that throws comes again.
+  template <typename Report>
+  void report_broken(Report report) {
+    for (std::size_t i = 0; i < broken_.size(); ++i) {
+      const auto [session, why] = broken_[i];
+      if (const auto found = links_.find(session); found != links_.end())
+        report(*found->second, why);
+    }
+    broken_.clear();  // now: what throws comes again
+  }
+
+  /// It is driven from now on, until it is no longer busy.
+  void list(Link& link) {
+    if (!std::exchange(link.is_listed, true)) busy_.push_back(&link);
+  }
+  /// Calls drive(link) of those that are listed. What throws loses none.
+  template <typename Drive>
+  void drive_busy(Drive drive) {
+    for (std::size_t i = 0; i < busy_.size();) {
+      Link& link = *busy_[i];
+      drive(link);
+      if (link.lost) note_broken(link, link.why);  // its report may have waited
+      if (link.is_busy()) {
+        ++i;
+        continue;
+      }
+      link.is_listed = false;
+      busy_[i] = busy_.back();
+      busy_.pop_back();
+    }
+  }
+
+ private:
+  Status hand_over(net::Session& session, OutboundFrame& out);
+
+  const Clock& clock_;
+  net::MessageBuffers& buffers_;
+  All links_;
+  std::unordered_map<std::uint64_t, Link*> by_peer_session_;
+  std::vector<Link*> busy_;  // so that a turn costs what is under way, not what is connected
+  std::vector<std::pair<std::uint64_t, Status>> broken_;  // sessions to be reported
+};
+
+/// To a peer, over a link that others may share.
+struct MessageConnection final : backend::Connection {
+  /// No link: the way to oneself, without a table.
+  MessageConnection() = default;
+  MessageConnection(LinkTable& its_table, Link& its_link) : table(&its_table), link(&its_link) {
+    its_link.connections.push_back(this);
+  }
+  ~MessageConnection() override;
+
+  LinkTable* const table = nullptr;
+  Link* const link = nullptr;
+};
+
+/// Null: the way to oneself.
+inline Link* link_of(const backend::Connection& connection) {
+  return static_cast<const MessageConnection&>(connection).link;
+}
+
+}  // namespace towpath::backends::messages
