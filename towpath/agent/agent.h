@@ -48,6 +48,7 @@
 namespace towpath::agent {
 
 class AgentCore;
+class EventSource;
 
 class Agent final : public memory::Registrar {
  public:
@@ -139,7 +140,8 @@ class Agent final : public memory::Registrar {
   // ---- progress ----
   /// Does a bounded amount of work. True: there is more to do at once.
   bool progress();
-  /// Readable when progress() has something to do. Belongs to the agent.
+  /// Readable when progress() has something to do, by whichever thread: an event loop that waits
+  /// for transfers or messages watches an EventSource. Belongs to the agent.
   int wait_fd() const;
   /// Sleeps until there may be something to do, or `timeout` has passed, or wake().
   void wait_for_work(Duration timeout);
@@ -151,6 +153,7 @@ class Agent final : public memory::Registrar {
   void wake();
 
  private:
+  friend class EventSource;
   explicit Agent(std::shared_ptr<AgentCore> core);
   std::shared_ptr<AgentCore> core_;
 };

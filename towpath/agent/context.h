@@ -45,6 +45,8 @@ struct AgentContext {
             "free memory, and release it again");
 
   std::atomic<bool> closed{false};
+  /// shut_down() is through: what has not ended does not end any more.
+  std::atomic<bool> is_over{false};
   /// Counts regions that went away: a transfer that was checked at an older count checks its
   /// records again. The release pairs with the acquire in Transfers::is_current().
   mutable std::atomic<std::uint64_t> memory_generation{1};

@@ -83,6 +83,8 @@ void AgentCore::shut_down() {
   transfers.close();
   for (const auto& instance : backends.all())
     if ((idle & instance_bit(instance->index)) != 0) engine.unwatch(*instance);
+  context.is_over.store(true, std::memory_order_seq_cst);
+  engine.announce_end();
 }
 
 }  // namespace towpath::agent

@@ -32,8 +32,21 @@ void LeaderFollower::notify() noexcept {
   if (followers_.load(std::memory_order_seq_cst) > 0) {
     run::MutexLock lock(mutex_);
     changed_.wake_all();
+    for (run::Waker* const listener : listeners_) listener->wake();
   }
   if (leader_sleeps_.load(std::memory_order_seq_cst)) leader_.waker->wake();
+}
+
+void LeaderFollower::add_listener(run::Waker& waker) {
+  run::MutexLock lock(mutex_);
+  listeners_.push_back(&waker);
+  followers_.fetch_add(1, std::memory_order_seq_cst);
+}
+
+void LeaderFollower::remove_listener(run::Waker& waker) {
+  run::MutexLock lock(mutex_);
+  std::erase(listeners_, &waker);
+  followers_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 void LeaderFollower::wake() noexcept {

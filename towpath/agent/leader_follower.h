@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
@@ -69,6 +70,9 @@ class LeaderFollower {
   /// change, under whatever lock it has, and report() afterwards without one.
   void note_change() noexcept;
   void notify() noexcept;
+  /// A waker for a sleep elsewhere: woken by notify() as a follower is, until removed.
+  void add_listener(run::Waker& waker);
+  void remove_listener(run::Waker& waker);
   /// Makes every thread in here look again.
   void wake() noexcept;
 
@@ -104,7 +108,8 @@ class LeaderFollower {
   std::uint64_t leads_ TOWPATH_GUARDED_BY(mutex_) = 0;       // taken so far
   std::uint64_t known_lead_ TOWPATH_GUARDED_BY(mutex_) = 0;  // for which it has stood back before
   std::atomic<std::int64_t> progress_at_{INT64_MIN};         // others', by the clock
-  std::atomic<int> followers_{0};
+  std::vector<run::Waker*> listeners_ TOWPATH_GUARDED_BY(mutex_);
+  std::atomic<int> followers_{0};  // and listeners
   std::atomic<bool> leader_sleeps_{false};
   std::atomic<bool> has_changed_{false};
 };

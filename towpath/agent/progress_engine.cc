@@ -30,11 +30,12 @@ Result<std::unique_ptr<ProgressEngine>> ProgressEngine::open(const AgentContext&
                                                              const BackendSet& backends) {
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
-  TOWPATH_TRY(poller.add(timer.fd(), kTimerTag));
+  const int timer_fd = timer.fd();
   std::unique_ptr<ProgressEngine> engine(
       new ProgressEngine(context, backends, std::move(poller), std::move(timer)));
   TOWPATH_TRY(engine->waker_, run::Waker::open());
-  TOWPATH_TRY(engine->poller_.add(engine->waker_->fd(), kWakerTag));
+  TOWPATH_TRY(engine->watch({engine->waker_->fd(), kWakerTag}));
+  TOWPATH_TRY(engine->watch({timer_fd, kTimerTag}));
   TOWPATH_TRY(engine->waiting_,
               LeaderFollower::open({.poller = engine->poller_,
                                     .clock = context.clock,
@@ -53,11 +54,53 @@ ProgressEngine::ProgressEngine(const AgentContext& context, const BackendSet& ba
 
 Status ProgressEngine::watch(const BackendInstance& instance) {
   const int fd = instance.backend->wait_fd();
-  return fd >= 0 ? poller_.add(fd, instance.index) : Status();
+  return fd >= 0 ? watch({fd, instance.index}) : Status();
+}
+
+Status ProgressEngine::watch(Watched watched) {
+  run::MutexLock lock(watched_mutex_);
+  TOWPATH_TRY(poller_.add(watched.fd, watched.tag));
+  for (Listener* const listener : listeners_)
+    TOWPATH_TRY(listener->poller.add(watched.fd, watched.tag));
+  watched_.push_back(watched);
+  return {};
 }
 
 void ProgressEngine::unwatch(const BackendInstance& instance) {
-  if (const int fd = instance.backend->wait_fd(); fd >= 0) (void)poller_.remove(fd);
+  const int fd = instance.backend->wait_fd();
+  if (fd < 0) return;
+  run::MutexLock lock(watched_mutex_);
+  (void)poller_.remove(fd);
+  for (Listener* const listener : listeners_) (void)listener->poller.remove(fd);
+  std::erase_if(watched_, [&](const Watched& watched) { return watched.fd == fd; });
+}
+
+// ---- event loops
+
+Result<std::unique_ptr<Listener>> Listener::open() {
+  TOWPATH_TRY(run::Poller poller, run::Poller::open());
+  TOWPATH_TRY(std::unique_ptr<run::Waker> waker, run::Waker::open());
+  TOWPATH_TRY(poller.add(waker->fd(), kWakerTag));
+  return std::make_unique<Listener>(Listener{std::move(poller), std::move(waker)});
+}
+
+Status ProgressEngine::attach(Listener& listener) {
+  run::MutexLock lock(watched_mutex_);
+  for (const Watched& watched : watched_) TOWPATH_TRY(listener.poller.add(watched.fd, watched.tag));
+  listeners_.push_back(&listener);
+  waiting_->add_listener(*listener.waker);
+  return {};
+}
+
+void ProgressEngine::detach(Listener& listener) {
+  run::MutexLock lock(watched_mutex_);
+  std::erase(listeners_, &listener);
+  waiting_->remove_listener(*listener.waker);
+}
+
+void ProgressEngine::announce_end() {
+  waiting_->note_change();
+  waiting_->notify();
 }
 
 // ---- ending what moves ----

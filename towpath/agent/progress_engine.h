@@ -24,6 +24,16 @@
 
 namespace towpath::agent {
 
+/// What an EventSource is made of. Invariant: while attached, its poller watches all that the
+/// agent's own does, and its waker.
+struct Listener {
+  run::Poller poller;
+  std::unique_ptr<run::Waker> waker;
+
+  /// Errors: exhausted (no descriptor is free).
+  static Result<std::unique_ptr<Listener>> open();
+};
+
 class ProgressEngine final : public InstanceOwner {
  public:
   /// Both outlive it. Errors: exhausted (no descriptor is free).
@@ -33,6 +43,11 @@ class ProgressEngine final : public InstanceOwner {
   /// A backend that is about to be published: its descriptor wakes the agent from now on.
   Status watch(const BackendInstance& instance);
   void unwatch(const BackendInstance& instance);
+  /// `listener` is woken for all that comes about from now on, and outlives detach().
+  Status attach(Listener& listener);
+  void detach(Listener& listener);
+  /// Wakes all that wait: nothing comes any more.
+  void announce_end();
 
   // The lambdas say that they need the lock; that it is the one taken here clang cannot see.
   template <typename Work>
@@ -59,6 +74,7 @@ class ProgressEngine final : public InstanceOwner {
   // ---- notifications ----
   Status notify(Peer& peer, ConstByteSpan message);
   std::vector<Notification> take_notifications();
+  bool has_notifications() const noexcept { return inbox_.has_some(); }
   std::vector<Notification> wait_notifications(Duration timeout);
 
   // ---- progress and waiting: as Agent documents them ----
@@ -81,6 +97,11 @@ class ProgressEngine final : public InstanceOwner {
   ProgressEngine(const AgentContext& context, const BackendSet& backends, run::Poller poller,
                  run::TimerFd timer);
 
+  struct Watched {
+    int fd;
+    std::uint64_t tag;
+  };
+  Status watch(Watched watched);
   bool progress_all();
   bool progress_backends();
   /// `busy`: one that another thread is at.
@@ -102,6 +123,9 @@ class ProgressEngine final : public InstanceOwner {
   std::vector<PeerPtr> retired_ TOWPATH_GUARDED_BY(retired_mutex_);
   std::atomic<bool> any_retired_{false};  // relaxed: a hint
 
+  run::Mutex watched_mutex_;                                         // before LeaderFollower's
+  std::vector<Watched> watched_ TOWPATH_GUARDED_BY(watched_mutex_);  // what poller_ watches
+  std::vector<Listener*> listeners_ TOWPATH_GUARDED_BY(watched_mutex_);
   run::Poller poller_;
   std::unique_ptr<run::Waker> waker_;  // in the poller: progress is wanted, by whichever thread
   std::unique_ptr<LeaderFollower> waiting_;

@@ -1,0 +1,57 @@
+#include <atomic>
+#include <utility>
+
+#include <towpath/agent/core.h>
+#include <towpath/agent/event_source.h>
+
+namespace towpath::agent {
+
+Result<std::unique_ptr<EventSource>> EventSource::open(Agent& agent) {
+  std::shared_ptr<AgentCore> core = agent.core_;
+  TOWPATH_TRY(core->context.check_own());
+  TOWPATH_TRY(std::unique_ptr<Listener> listener, Listener::open());
+  TOWPATH_TRY(core->engine.attach(*listener));
+  return std::unique_ptr<EventSource>(new EventSource(std::move(core), std::move(listener)));
+}
+
+EventSource::EventSource(std::shared_ptr<AgentCore> core, std::unique_ptr<Listener> listener)
+    : core_(std::move(core)), listener_(std::move(listener)) {}
+
+EventSource::~EventSource() {
+  if (core_->context.is_inherited())
+    (void)new std::shared_ptr<AgentCore>(std::move(core_));  // as the agent itself
+  else
+    core_->engine.detach(*listener_);
+}
+
+int EventSource::fd() const noexcept { return listener_->poller.fd(); }
+
+// The fence: a look after this sees what was changed before the last wake-up that this forgets,
+// or is woken again. Pairs with the sequentially consistent steps of LeaderFollower::notify().
+void EventSource::forget() noexcept {
+  if (core_->context.is_inherited()) return;
+  listener_->waker->clear();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+// Afterwards: the wake-ups for what this turn itself ends are no news to a look after it.
+void EventSource::progress() {
+  const bool is_open = !core_->context.is_inherited() && !core_->context.is_closed();
+  const bool more = is_open && core_->engine.progress();
+  forget();
+  if (more) wake();
+}
+
+void EventSource::wake() noexcept {
+  if (!core_->context.is_inherited()) listener_->waker->wake();
+}
+
+bool EventSource::has_notifications() const noexcept {
+  return !core_->context.is_inherited() && core_->engine.has_notifications();
+}
+
+bool EventSource::is_over() const noexcept {
+  return core_->context.is_inherited() || core_->context.is_over.load(std::memory_order_seq_cst);
+}
+
+}  // namespace towpath::agent
