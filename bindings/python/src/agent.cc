@@ -178,10 +178,15 @@ py::list messages_to_python(const std::vector<agent::Notification>& messages) {
   return out;
 }
 
-/// `timeout` None: what is there. Else waits for the first, at most so many seconds.
-py::list notifications(const PyAgent& self, const std::optional<double>& timeout) {
-  if (!timeout)
-    return messages_to_python(self.call([](Agent& agent) { return agent.take_notifications(); }));
+/// `timeout` None: what is there, which may be awaited. Else waits for the first, at most so many
+/// seconds.
+py::object notifications(const py::object& agent_object, const std::optional<double>& timeout) {
+  const auto& self = py::cast<const PyAgent&>(agent_object);
+  if (!timeout) {
+    auto there =
+        messages_to_python(self.call([](Agent& agent) { return agent.take_notifications(); }));
+    return py::module_::import("towpath._awaiting").attr("Notifications")(there, agent_object);
+  }
   using Time = std::chrono::steady_clock;
   const Duration whole = to_duration(timeout);
   const auto begin = Time::now();
@@ -253,7 +258,8 @@ void bind_messages(AgentClass& type) {
           },
           py::arg("peer"), py::arg("message"))
       .def("notifications", &notifications,
-           "Tuples (sender, message), each reported once. With a timeout it waits for the first.",
+           "Tuples (sender, message), each reported once. With a timeout it waits for the first; "
+           "without, the list may be awaited in asyncio, and waits there.",
            py::arg("timeout") = py::none());
 }
 

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include "bindings/python/src/agent.h"
+#include "bindings/python/src/awaiting.h"
 #include "bindings/python/src/blobs.h"
 #include "bindings/python/src/connector.h"
 #include "bindings/python/src/descriptors.h"
@@ -23,6 +24,7 @@ PYBIND11_MODULE(_towpath, module) {
   bind_nixl_lists(module);
   bind_transfers(module);
   bind_agent(module);
+  bind_awaiting(module);
   bind_nixl_handles(module);
   bind_nixl_transfers(module);
   bind_connector(module);

@@ -53,7 +53,8 @@ std::unique_ptr<PyTransfer> make_transfer(const PyAgent& self, const std::string
   const auto here = sides.local.get();
   const auto there = sides.remote.get();
   return std::make_unique<PyTransfer>(
-      self.ask([&](Agent& agent) { return agent.make_transfer(what, *here, *there, options); }));
+      self.ask([&](Agent& agent) { return agent.make_transfer(what, *here, *there, options); }),
+      self.home());
 }
 
 std::unique_ptr<PyTransfer> create_from_lists(const PyAgent& self, const std::string& op,
@@ -68,7 +69,8 @@ std::unique_ptr<PyTransfer> create_from_lists(const PyAgent& self, const std::st
   const Side there(remote);
   return std::make_unique<PyTransfer>(self.ask([&](Agent& agent) {
     return create_transfer(agent, what, {here, there, peer}, options);
-  }));
+  }),
+                                      self.home());
 }
 
 agent::Explanation explain(const PyAgent& self, const std::string& op, const PyPrepared& local,

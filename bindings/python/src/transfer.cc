@@ -146,6 +146,13 @@ void bind_transfers(py::module_& module) {
            "it failed.",
            py::arg("timeout") = py::none())
       .def(
+          "__await__",
+          [](const py::object& self) {
+            return py::module_::import("towpath._awaiting").attr("wait")(self).attr("__await__")();
+          },
+          "As wait(), in a loop of asyncio. A task that is cancelled cancels the transfer.")
+      .def("another_handle", &PyTransfer::another_handle)
+      .def(
           "cancel",
           [](const PyTransfer& self) { unlocked([transfer = self.get()] { transfer->cancel(); }); })
       .def("release", &PyTransfer::release, "Lets go of it, at any moment: what runs is cancelled.")

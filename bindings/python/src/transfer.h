@@ -38,11 +38,19 @@ bool post_and_look(agent::Agent& agent, agent::Transfer& transfer, const Blob& n
 /// Helps, then as poll(). None: it was never posted.
 std::optional<bool> look(agent::Agent& agent, const agent::Transfer& transfer);
 
+struct Home;
+
 class PyTransfer {
  public:
-  explicit PyTransfer(agent::Transfer transfer)
-      : handle_(std::make_shared<agent::Transfer>(std::move(transfer))) {}
-  explicit PyTransfer(std::shared_ptr<agent::Transfer> transfer) : handle_(std::move(transfer)) {}
+  /// `home`: the agent's, where Python may await this.
+  explicit PyTransfer(agent::Transfer transfer, std::weak_ptr<Home> home = {})
+      : PyTransfer(std::make_shared<agent::Transfer>(std::move(transfer)), std::move(home)) {}
+  explicit PyTransfer(std::shared_ptr<agent::Transfer> transfer, std::weak_ptr<Home> home = {})
+      : handle_(std::move(transfer)), home_(std::move(home)) {}
+  /// A second owner of the same transfer. Raises NotReady after release().
+  PyTransfer another_handle() const { return PyTransfer(get(), home_); }
+  /// Null after the agent was closed.
+  std::shared_ptr<Home> home() const { return home_.lock(); }
 
   /// The transfer. Raises NotReady after release().
   std::shared_ptr<agent::Transfer> get() const;
@@ -53,6 +61,7 @@ class PyTransfer {
 
  private:
   Handle<agent::Transfer> handle_;
+  std::weak_ptr<Home> home_;
 };
 
 void bind_transfers(py::module_& module);

@@ -1,0 +1,100 @@
+#include "bindings/python/src/awaiting.h"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <towpath/agent/event_source.h>
+
+#include "bindings/python/src/agent.h"
+
+namespace towpath::python {
+namespace {
+
+Status agent_is_closed() { return error(Code::not_ready, "this agent was closed"); }
+
+/// The events of one agent, and the transfers that tasks of one loop await. It does not keep the
+/// agent open. Thread: the loop's, with the interpreter's lock.
+class AgentEvents {
+ public:
+  explicit AgentEvents(const std::shared_ptr<Home>& home)
+      : home_(home),
+        source_(std::shared_ptr<agent::EventSource>(
+            unwrap(unlocked([&] { return agent::EventSource::open(home->node->agent()); })))) {}
+
+  int fileno() const { return source()->fd(); }
+  void wake() const { source()->wake(); }
+  void close() { source_.reset(); }
+
+  std::uint64_t add(const PyTransfer& transfer) {
+    awaited_.push_back({++added_, transfer.get()});
+    return added_;
+  }
+  void remove(std::uint64_t number) {
+    std::erase_if(awaited_, [&](const Awaited& one) { return one.number == number; });
+  }
+
+  /// Makes progress, then: the numbers of the transfers that have ended, whether there are
+  /// notifications, and whether the agent was closed.
+  py::tuple turn() {
+    unlocked([source = source(), home = home_.lock()]() mutable {
+      home != nullptr ? source->progress() : source->forget();
+      home.reset();  // should it be the last: here, where it may wait
+    });
+    ++turns_;
+    py::list ended;
+    for (const Awaited& one : awaited_)
+      if (one.transfer->ended()) ended.append(one.number);
+    return py::make_tuple(ended, source()->has_notifications(), source()->is_over());
+  }
+  std::uint64_t turns() const noexcept { return turns_; }
+
+ private:
+  struct Awaited {
+    std::uint64_t number;
+    std::shared_ptr<agent::Transfer> transfer;
+  };
+
+  std::shared_ptr<agent::EventSource> source() const {
+    if (!source_) raise(agent_is_closed());
+    return source_.get();
+  }
+
+  std::weak_ptr<Home> home_;
+  Handle<agent::EventSource> source_;
+  std::vector<Awaited> awaited_;
+  std::uint64_t added_ = 0;
+  std::uint64_t turns_ = 0;
+};
+
+std::shared_ptr<Home> home_of(const py::object& awaited) {
+  if (py::isinstance<PyAgent>(awaited)) return py::cast<PyAgent&>(awaited).home();
+  auto home = py::cast<PyTransfer&>(awaited).home();
+  if (home == nullptr) raise(agent_is_closed());
+  return home;
+}
+
+}  // namespace
+
+void bind_awaiting(py::module_& module) {
+  module.def(
+      "agent_key",
+      [](const py::object& awaited) {
+        return reinterpret_cast<std::uintptr_t>(home_of(awaited).get());
+      },
+      "Of an open agent, or of a transfer's: no other has it while an AgentEvents of it lives.");
+  py::class_<AgentEvents>(module, "AgentEvents")
+      .def(py::init([](const py::object& awaited) {
+        return std::make_unique<AgentEvents>(home_of(awaited));
+      }))
+      .def("fileno", &AgentEvents::fileno)
+      .def("wake", &AgentEvents::wake)
+      .def("add", &AgentEvents::add)
+      .def("remove", &AgentEvents::remove)
+      .def("turn", &AgentEvents::turn)
+      .def_property_readonly("turns", &AgentEvents::turns)
+      .def("close", &AgentEvents::close);
+}
+
+}  // namespace towpath::python
