@@ -58,12 +58,12 @@ def two(request):
 
 
 class Moving:
-    """Memory of two agents, and transfers between over `backend`. `right` moves only while somebody drives it."""
+    """Memory of two agents, and transfers between them over `backend`."""
 
-    def __init__(self, backend, size=64 * KIB, right_thread=True):
+    def __init__(self, backend, size=64 * KIB, left_thread=True, right_thread=True):
         number = next(_numbers)
         self.backend = backend
-        self.left = towpath.Agent(f"left-{number}", [backend])
+        self.left = towpath.Agent(f"left-{number}", [backend], progress_thread=left_thread)
         self.right = towpath.Agent(f"right-{number}", [backend], progress_thread=right_thread)
         self.here, self.there = numpy.zeros(size, numpy.uint8), numpy.full(size, 42, numpy.uint8)
         self.mine, self.theirs = self.left.register(self.here), self.right.register(self.there)
@@ -142,6 +142,67 @@ def test_a_cancelled_task_cancels_the_transfer_and_ends_when_it_is_quiesced(run)
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(again, 0.01)
             assert again.ended and again.outcome == "cancelled"
+    run(work)
+
+
+class Draining:
+    """A transfer that goes on draining after cancel(), and the reader of its agent."""
+
+    def __init__(self):
+        self.ended, self.outcome, self.awaiters = False, "none", []
+
+    def another_handle(self):
+        return self
+
+    def wait(self, _):
+        return False
+
+    def cancel(self):
+        self.outcome = "cancelled"
+
+    async def until_ended(self, _):
+        self.awaiters.append(asyncio.get_running_loop().create_future())
+        await self.awaiters[-1]
+
+
+def test_a_cancelled_task_ends_when_its_draining_transfer_is_quiesced(monkeypatch):
+    transfer = Draining()
+    monkeypatch.setattr(_awaiting._Reader, "of", lambda _: transfer)
+
+    async def work(cancels):
+        transfer.__init__()
+        task = asyncio.ensure_future(_awaiting.wait(transfer))
+        await asyncio.sleep(0)
+        for _ in range(cancels):
+            assert not task.done()
+            task.cancel()
+            for _ in range(3):
+                await asyncio.sleep(0)
+        assert transfer.outcome == "cancelled"
+        assert task.done() == (cancels == 2), "bytes may still land, unless it must not wait for that"
+        transfer.ended = True
+        transfer.awaiters[-1].done() or transfer.awaiters[-1].set_result(None)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(watched(work(1)))
+    asyncio.run(watched(work(2)))
+
+
+def test_what_ends_before_the_loop_watches_is_seen(run, monkeypatch):
+    async def work():
+        with Moving("shm", 4 * KIB * KIB, left_thread=False) as moving:
+            pull = moving.pull().post()
+            assert not pull.ended
+            events = _awaiting.AgentEvents
+
+            def late(awaited):
+                while not pull.ended:
+                    moving.left.progress()
+                return events(awaited)
+
+            monkeypatch.setattr(_awaiting, "AgentEvents", late)
+            assert await pull is True
     run(work)
 
 
