@@ -3,6 +3,7 @@ import asyncio
 import gc
 import itertools
 import pathlib
+import select
 import threading
 
 import numpy
@@ -199,6 +200,8 @@ def test_what_ends_before_the_loop_watches_is_seen(run, monkeypatch):
             def late(awaited):
                 while not pull.ended:
                     moving.left.progress()
+                while select.select([moving.left.fileno()], [], [], 0)[0]:
+                    moving.left.progress()  # so that nothing else wakes the loop
                 return events(awaited)
 
             monkeypatch.setattr(_awaiting, "AgentEvents", late)
