@@ -1,5 +1,6 @@
 #include "bench/peer_process.h"
 
+#include <atomic>
 #include <cstring>
 
 #include <fcntl.h>
@@ -30,6 +31,10 @@ void fill(ByteSpan pool) {
     word = word * 6364136223846793005 + 1442695040888963407;
     std::memcpy(pool.data() + i, &word, sizeof word);
   }
+}
+
+std::uint64_t& line_of(ByteSpan pool) {
+  return *reinterpret_cast<std::uint64_t*>(pool.last(64).data());
 }
 
 /// What runs in the forked process.
@@ -70,7 +75,20 @@ class Peer {
     channel_.send(message);
   }
 
+  void echo_line() {
+    std::uint64_t& place = line_of(shared_->bytes());
+    const std::uint64_t before = std::exchange(place, 0);
+    const std::atomic_ref<std::uint64_t> line(place);
+    channel_.send(as_bytes("ready"));
+    std::uint64_t seen = 0;
+    while ((seen = line.load(std::memory_order_acquire)) != PeerProcess::kEndOfLine)
+      if (seen % 2 == 1) line.store(seen + 1, std::memory_order_release);
+    place = before;
+    channel_.send(as_bytes("restored"));
+  }
+
   void echo(Waiting how) {
+    if (how == Waiting::line) return echo_line();
     agent::Agent& agent = node_->agent();
     channel_.send(as_bytes("ready"));
     while (true) {
@@ -128,6 +146,13 @@ void PeerProcess::introduce(agent::Agent& agent) const {
 void PeerProcess::echo(Waiting how) const {
   const auto letter = static_cast<std::byte>(how);
   child_.channel().send({&letter, 1});
+  if (child_.channel().receive().empty()) fail(error(Code::peer_lost, "the peer process is gone"));
+}
+
+std::uint64_t& PeerProcess::line() const { return line_of(mapped_->bytes()); }
+
+void PeerProcess::end_line() const {
+  std::atomic_ref<std::uint64_t>(line()).store(kEndOfLine, std::memory_order_release);
   if (child_.channel().receive().empty()) fail(error(Code::peer_lost, "the peer process is gone"));
 }
 

@@ -22,6 +22,7 @@ inline constexpr const char* kPeerName = "peer";
 enum class Waiting : char {
   polling = 'p',   ///< calls progress() without a pause
   sleeping = 's',  ///< sleeps until there is something
+  line = 'l',      ///< looks at line(): no agent, the bare memory
 };
 
 class PeerProcess {
@@ -33,6 +34,12 @@ class PeerProcess {
   void introduce(agent::Agent& agent) const;
   /// From now on the peer sends each notification back to `agent`, until "end" arrives.
   void echo(Waiting how) const;
+  /// A word of the shared pool. With Waiting::line the peer adds one to each odd number that is
+  /// written here, until kEndOfLine, after which it is as it was.
+  std::uint64_t& line() const;
+  static constexpr std::uint64_t kEndOfLine = UINT64_MAX;
+  /// Waits until the peer has restored line().
+  void end_line() const;
 
   /// The pool that can be mapped: its address in the peer, and its bytes through our own mapping.
   std::uint64_t shared_address() const noexcept { return shared_address_; }

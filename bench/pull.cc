@@ -1,5 +1,6 @@
 // Pulling between two processes, against memcpy of the same runs between the same mappings.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -198,6 +199,25 @@ void measure_small(Bench& bench, Puller& puller, const PeerProcess& peer) {
                 std::move(cases));
 }
 
+/// The same with nothing but a cache line between the two.
+double line_round_trip(Puller& puller, const PeerProcess& peer) {
+  peer.echo(Waiting::line);
+  const std::atomic_ref<std::uint64_t> line(peer.line());
+  std::uint64_t next = 1;
+  const auto body = [&](std::uint64_t times) {
+    for (; times > 0; --times, next += 2) {
+      line.store(next, std::memory_order_release);
+      while (line.load(std::memory_order_acquire) == next) continue;
+    }
+  };
+  const double took = timed(puller.clock(), {body, 1})();
+  peer.end_line();
+  return took;
+}
+
+const Aim kPolled{.value_at_most = 500};
+const Aim kAsleep{.value_at_most = 8000};
+
 /// One notification there and one back.
 Case round_trip(Puller& puller, const PeerProcess& peer, Waiting how) {
   Agent& agent = puller.agent();
@@ -219,16 +239,20 @@ Case round_trip(Puller& puller, const PeerProcess& peer, Waiting how) {
     must(agent.notify(kPeerName, as_bytes("end")));
     return took;
   };
-  return {.name = how == Waiting::polling ? "both poll" : "both sleep",
+  if (how == Waiting::sleeping)
+    return {.name = "both sleep", .ours = sample, .recorded = kNixlRoundTrip, .aim = kAsleep};
+  return {.name = "both poll",
           .ours = sample,
-          .recorded = kNixlRoundTrip};
+          .reference = [&puller, &peer] { return line_round_trip(puller, peer); },
+          .aim = kPolled};
 }
 
 void measure_round_trips(Bench& bench, Puller& puller, const PeerProcess& peer) {
   bench.measure(
       {.title = "notification, there and back",
        .ours = "notify() and the peer's answer, both agents driven by hand",
-       .reference = "NIXL 1.4 over UCX, recorded on another machine"},
+       .reference = "polled: a cache line there and back; asleep: NIXL 1.4 over UCX, recorded on "
+                    "another machine"},
       {round_trip(puller, peer, Waiting::polling), round_trip(puller, peer, Waiting::sleeping)});
 }
 

@@ -75,10 +75,11 @@ constexpr FieldRule kKeyRules[] = {
 constexpr Schema kKeySchema("shm memory key", kKeyRules);
 constexpr RecordForm kKeyForm{{MessageType::memory_key, 1}, kKeySchema};
 
-constexpr Tag kIncarnation = required(1), kName = required(2);
+constexpr Tag kIncarnation = required(1), kName = required(2), kRing = optional(3);
 constexpr FieldRule kHelloRules[] = {
     {kIncarnation, "incarnation", Kind::number, kOne},
     {kName, "name", Kind::bytes, kOne, kMaxAgentName},
+    {kRing, "ring", Kind::nested, kAtMostOne, kMaxFileBytes, &kFileSchema},
 };
 constexpr Schema kHelloSchema("shm hello", kHelloRules);
 constexpr RecordForm kHelloForm{{MessageType::peer_hello, 1}, kHelloSchema};
@@ -248,24 +249,27 @@ Result<ShmKey> decode_key(ConstByteSpan bytes) {
 
 // ---- Hello
 
-Result<Bytes> encode_hello(const AgentIdentity& self) {
+Result<Bytes> encode_hello(const Hello& hello) {
   return seal_record(kHelloForm, [&](Encoder& out) {
-    out.put_number(kIncarnation, self.incarnation);
-    out.put_text(kName, self.name);
+    out.put_number(kIncarnation, hello.from.incarnation);
+    out.put_text(kName, hello.from.name);
+    if (hello.ring) put_file(out, kRing, *hello.ring);
   });
 }
 
-Result<AgentIdentity> decode_hello(ConstByteSpan bytes) {
-  AgentIdentity from;
+Result<Hello> decode_hello(ConstByteSpan bytes) {
+  Hello hello;
+  AgentIdentity& from = hello.from;
   TOWPATH_TRY(open_record(kHelloForm, bytes, [&](const Field& field) -> Status {
     if (field.tag() == kName) {
       from.name = field.text();
       return from.name.empty() ? field.refuse("no name") : Status();
     }
+    if (field.tag() == kRing) return take_file(field, hello.ring.emplace());
     from.incarnation = field.number();
     return from.incarnation == 0 ? field.refuse("no incarnation") : Status();
   }));
-  return from;
+  return hello;
 }
 
 std::string socket_name(const SocketToken& token) {

@@ -58,15 +58,23 @@ struct ShmKey {
   friend bool operator==(const ShmKey&, const ShmKey&) = default;
 };
 
+/// The first message on a socket.
+struct Hello {
+  AgentIdentity from;
+  std::optional<FileRef> ring;  ///< of the sender (message_ring.h), if it has one
+
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
 Bytes encode(const ShmInfo& info);
 Bytes encode(const ShmKey& key);
 /// Errors: out_of_range (a name of more than kMaxAgentName bytes).
-Result<Bytes> encode_hello(const AgentIdentity& self);
+Result<Bytes> encode_hello(const Hello& hello);
 
 // Errors: corrupt, unsupported (of a newer version).
 Result<ShmInfo> decode_info(ConstByteSpan bytes);
 Result<ShmKey> decode_key(ConstByteSpan bytes);
-Result<AgentIdentity> decode_hello(ConstByteSpan bytes);
+Result<Hello> decode_hello(ConstByteSpan bytes);
 
 /// The abstract address of a backend's socket: no file, gone with its last descriptor.
 std::string socket_name(const SocketToken& token);

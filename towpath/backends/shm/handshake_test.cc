@@ -91,14 +91,18 @@ TEST(HandshakeTest, a_key_of_nonsense_is_refused) {
 }
 
 TEST(HandshakeTest, hello_carries_any_name_up_to_the_limit) {
-  const AgentIdentity self{std::string("a\0b", 3), 5};
+  const auto hello_of = [](const std::string& name, std::uint64_t incarnation) {
+    return encode_hello({.from = {name, incarnation}, .ring = {}});
+  };
+  const Hello self{.from = {std::string("a\0b", 3), 5},
+                   .ring = FileRef{.fd = 3, .device = 4, .inode = 5}};
   const auto back = decode_hello(*encode_hello(self));
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(*back, self);
-  EXPECT_TRUE(decode_hello(*encode_hello({std::string(kMaxAgentName, 'x'), 5})).ok());
-  EXPECT_EQ(encode_hello({std::string(kMaxAgentName + 1, 'x'), 5}).code(), Code::out_of_range);
-  EXPECT_EQ(decode_hello(*encode_hello({"", 5})).code(), Code::corrupt);
-  EXPECT_EQ(decode_hello(*encode_hello({"x", 0})).code(), Code::corrupt);
+  EXPECT_TRUE(decode_hello(*hello_of(std::string(kMaxAgentName, 'x'), 5)).ok());
+  EXPECT_EQ(hello_of(std::string(kMaxAgentName + 1, 'x'), 5).code(), Code::out_of_range);
+  EXPECT_EQ(decode_hello(*hello_of("", 5)).code(), Code::corrupt);
+  EXPECT_EQ(decode_hello(*hello_of("x", 0)).code(), Code::corrupt);
   EXPECT_EQ(decode_hello({}).code(), Code::corrupt);
 }
 

@@ -92,14 +92,18 @@ void Mailbox::read_ready(std::size_t& budget) {
 
 void Mailbox::read_from(std::uint64_t id, std::size_t& budget) {
   const auto found = clients_.find(id);
-  if (found == clients_.end() || found->second.kept) return;
+  if (found == clients_.end() || found->second.kept || found->second.has_closed) return;
   Client& client = found->second;
   while (budget > 0 && !client.kept) {
     const auto got = client.socket.receive(buffer_);
     if (got.ok() && got->nothing) return;
     --budget;
     const bool closed = got.ok() ? got->closed : got.code() == Code::peer_lost;
-    if (closed) return drop(found);
+    if (closed) {
+      client.has_closed = true;
+      if (read_ring(client, budget) != Ring::blocked) return drop(found);
+      return pause(client);
+    }
     if (got.ok() && take_message(client, ConstByteSpan(buffer_).first(got->size_bytes))) continue;
     ++refused_;
     return drop(found);
@@ -109,35 +113,115 @@ void Mailbox::read_from(std::uint64_t id, std::size_t& budget) {
 bool Mailbox::take_message(Client& client, ConstByteSpan message) {
   const auto tag = static_cast<MessageTag>(message.front());
   const ConstByteSpan body = message.subspan(1);
-  if (!client.from) {
-    auto from = tag == MessageTag::hello ? decode_hello(body) : error(Code::corrupt, "no hello");
-    if (!from.ok()) return false;
-    client.from = *std::move(from);
-    --silent_;
+  if (!client.from) return tag == MessageTag::hello && take_hello(client, body);
+  is_announced_ = false;  // its doorbell may have met a full socket
+  if (tag == MessageTag::doorbell) return client.ring.has_value();  // read_rings() has its turn
+  // An honest sender has no more in the ring that came before.
+  std::size_t before_it = kRingBytes / sizeof(RingReceiver::Record);
+  const Ring ring = read_ring(client, before_it);
+  if (tag != MessageTag::notification || ring == Ring::corrupt) return false;
+  if (ring == Ring::dry && events_.on_notification(*client.from, body)) {
+    ++client.heard;
     return true;
   }
-  if (tag != MessageTag::notification) return false;
-  if (events_.on_notification(*client.from, body)) return true;
   client.kept.emplace(body.begin(), body.end());
-  // Removed, not only muted: a sender that died would make the poller speak for ever.
-  (void)poller_.remove(client.socket.fd());
-  paused_.push_back(client.id);
+  pause(client);
   return true;
 }
 
+bool Mailbox::take_hello(Client& client, ConstByteSpan body) {
+  auto hello = decode_hello(body);
+  if (!hello.ok()) return false;
+  client.from = std::move(hello->from);
+  --silent_;
+  if (!hello->ring) return true;
+  // Where that fails all messages come by the socket.
+  const auto owner = client.socket.peer();
+  auto ring = owner.ok() ? RingReceiver::attach(owner->pid, *hello->ring) : owner.status();
+  if (!ring.ok()) return true;
+  client.ring.emplace(*std::move(ring));
+  ringing_.push_back(&client);
+  is_announced_ = false;
+  return true;
+}
+
+// Removed, not only muted: a sender that died would make the poller speak for ever.
+void Mailbox::pause(Client& client) {
+  (void)poller_.remove(client.socket.fd());
+  paused_.push_back(client.id);
+}
+
+/// Delivers what came before the next message of the socket.
+Mailbox::Ring Mailbox::read_ring(Client& client, std::size_t& budget) {
+  if (!client.ring) return Ring::dry;
+  while (true) {
+    const auto next = client.ring->peek();
+    if (!next.ok()) return Ring::corrupt;
+    if (!*next || (*next)->after != client.heard) return Ring::dry;
+    if (budget == 0) return Ring::blocked;
+    client.ring->copy(**next, record_);
+    if (!events_.on_notification(*client.from, ConstByteSpan(record_).first((*next)->length)))
+      return Ring::blocked;
+    client.ring->pop(**next);
+    is_announced_ = false;
+    --budget;
+  }
+}
+
+bool Mailbox::read_rings(std::size_t& budget) {
+  const std::size_t before = budget;
+  while (budget > 0 && !ringing_.empty()) {
+    const std::size_t count = ringing_.size();
+    const std::size_t round = budget;
+    for (std::size_t i = 0; i < count && budget > 0; ++i) {
+      Client& client = *ringing_[(first_ring_ + i) % count];
+      const std::size_t most = std::min(std::max<std::size_t>(1, round / count), budget);
+      std::size_t left = most;
+      if (read_ring(client, left) == Ring::corrupt) {
+        ++refused_;
+        drop(clients_.find(client.id));  // the others have their turn in the next call
+        return true;
+      }
+      budget -= most - left;
+    }
+    first_ring_ = (first_ring_ + 1) % count;
+    if (budget == round) break;
+  }
+  return budget != before;
+}
+
+bool Mailbox::announce_sleep() noexcept {
+  bool may_sleep = true;
+  for (Client* const client : ringing_)
+    may_sleep &= is_announced_ ? !client->ring->has_news() : client->ring->announce_sleep();
+  is_announced_ = true;
+  return may_sleep;
+}
+
 void Mailbox::offer_kept(std::size_t& budget) {
-  for (; budget > 0 && !paused_.empty(); --budget, paused_.pop_front()) {
+  while (budget > 0 && !paused_.empty()) {
     const auto at = clients_.find(paused_.front());
     auto& [id, client] = *at;
-    if (!events_.on_notification(*client.from, *client.kept)) return;
-    client.kept.reset();
+    const Ring ring = read_ring(client, budget);
+    if (ring == Ring::blocked) return;
+    if (ring == Ring::dry && client.kept) {
+      if (budget == 0 || !events_.on_notification(*client.from, *client.kept)) return;
+      --budget;
+      ++client.heard;
+      client.kept.reset();
+    }
+    paused_.pop_front();
     // What cannot be watched again is closed, so that its sender learns that it is cut off.
-    if (!poller_.add(client.socket.fd(), tag_of(Watch::client, id)).ok()) drop(at);
+    if (ring == Ring::corrupt || client.has_closed ||
+        !poller_.add(client.socket.fd(), tag_of(Watch::client, id)).ok())
+      drop(at);
   }
 }
 
 void Mailbox::drop(Clients::iterator client) {
   if (!client->second.from) --silent_;
+  std::erase(ringing_, &client->second);
+  std::erase(paused_, client->first);
   (void)poller_.remove(client->second.socket.fd());
   clients_.erase(client);
 }
@@ -159,18 +243,35 @@ Result<std::unique_ptr<Outbox>> Outbox::open(const Options& options, run::Poller
     return error(Code::denied, cat("process ", owner.pid, " listens on @", options.name,
                                    ", not the peer, process ", options.expected));
   }
-  TOWPATH_TRY(const Bytes hello, encode_hello(options.self));
+  // Without one all messages go by the socket.
+  std::optional<RingSender> ring;
+  if (auto made = RingSender::create(); made.ok()) ring.emplace(*std::move(made));
+  TOWPATH_TRY(const Bytes hello,
+              encode_hello({.from = options.self,
+                            .ring = ring ? std::optional(ring->file()) : std::nullopt}));
   TOWPATH_TRY(const bool greeted, send_tagged(socket, MessageTag::hello, hello));
   if (!greeted) return error(Code::exhausted, "the kernel has no room for a hello");
   TOWPATH_TRY(poller.add(socket.fd(), tag_of(Watch::socket, options.id), {.readable = false}));
-  return std::unique_ptr<Outbox>(new Outbox(std::move(socket), options.id, poller));
+  return std::unique_ptr<Outbox>(
+      new Outbox(std::move(socket), std::move(ring), options.id, poller));
 }
 
 Outbox::~Outbox() { (void)poller_.remove(socket_.fd()); }
 
+Result<bool> Outbox::send_by_socket(ConstByteSpan message) {
+  TOWPATH_TRY(const bool was_sent, send_tagged(socket_, MessageTag::notification, message));
+  sent_ += was_sent ? 1 : 0;
+  return was_sent;
+}
+
 Status Outbox::send(ConstByteSpan message) {
   if (queue_.empty()) {
-    TOWPATH_TRY(const bool sent, send_tagged(socket_, MessageTag::notification, message));
+    if (ring_ && ring_->is_attached() && ring_->push(message, sent_)) {
+      // A full socket has woken the receiver already.
+      if (ring_->must_ring()) TOWPATH_TRY(send_tagged(socket_, MessageTag::doorbell, {}));
+      return {};
+    }
+    TOWPATH_TRY(const bool sent, send_by_socket(message));
     if (sent) return {};
   }
   if (queue_.size() >= kMaxQueuedMessages || message.size() > kMaxQueuedBytes - queued_bytes_) {
@@ -189,7 +290,7 @@ Status Outbox::send(ConstByteSpan message) {
 
 Status Outbox::flush() {
   for (std::size_t i = 0; i < kMessagesPerCall && !queue_.empty(); ++i) {
-    TOWPATH_TRY(const bool sent, send_tagged(socket_, MessageTag::notification, queue_.front()));
+    TOWPATH_TRY(const bool sent, send_by_socket(queue_.front()));
     if (!sent) return {};
     queued_bytes_ -= queue_.front().size();
     queue_.pop_front();

@@ -7,6 +7,10 @@
 //      \ full socket: a bounded queue, sent on when there is room     \ no room: keeps one, stops
 //                                                                       reading from this sender
 //
+// Short messages go through a ring in shared memory beside the socket, once the mailbox has
+// attached to it (message_ring.h): no system call, unless the receiver sleeps and is rung for. What
+// is long, or finds the ring full, goes by the socket, and is delivered in its turn.
+//
 // Local unauthenticated connections can neither block nor grow a mailbox: other users are closed at
 // once, clients are bounded in number, those that stay silent or send garbage are closed first, and
 // of one message there is one buffer for all. Thread: loop.
@@ -21,6 +25,7 @@
 #include <vector>
 
 #include <towpath/backend/backend.h>
+#include <towpath/backends/shm/message_ring.h>
 #include <towpath/run/poller.h>
 #include <towpath/sys/local_socket.h>
 
@@ -34,7 +39,7 @@ inline constexpr std::size_t kMaxQueuedBytes = 4 * 1024 * 1024;
 inline constexpr std::size_t kMessagesPerCall = 64;
 
 /// The first byte of a message on a socket. docs/formats/shm.md
-enum class MessageTag : std::uint8_t { hello = 'H', notification = 'M' };
+enum class MessageTag : std::uint8_t { hello = 'H', notification = 'M', doorbell = 'D' };
 
 /// What a poller's tag means: the kind below, the object's number above.
 enum class Watch : std::uint8_t { listener = 0, client = 1, socket = 2, process = 3 };
@@ -57,6 +62,10 @@ class Mailbox {
   void read_ready(std::size_t& budget);
   /// Offers kept messages again, the oldest first.
   void offer_kept(std::size_t& budget);
+  /// Reads from the rings, one share after the other. No system call. Whether there were any.
+  bool read_rings(std::size_t& budget);
+  /// From now on senders wake the poller. False: something has come meanwhile, read_rings() again.
+  bool announce_sleep() noexcept;
 
   std::size_t clients() const noexcept { return clients_.size(); }
   /// Clients that were closed because of what they did or were.
@@ -68,17 +77,26 @@ class Mailbox {
     sys::LocalSocket socket;
     std::optional<AgentIdentity> from = {};
     std::optional<Bytes> kept = {};  ///< for it there was no room; then the poller does not watch
+    std::optional<RingReceiver> ring = {};
+    std::uint32_t heard = 0;  ///< messages of the socket that were delivered
+    bool has_closed = false;  ///< what is left is in the ring; the poller does not watch
   };
   using Clients = std::map<std::uint64_t, Client>;
+  /// What became of the records whose turn it is.
+  enum class Ring { dry, blocked, corrupt };
 
   Mailbox(sys::LocalListener listener, run::Poller& poller, backend::Events& events)
       : listener_(std::move(listener)),
         poller_(poller),
         events_(events),
-        buffer_(1 + kMaxNotificationBytes) {}
+        buffer_(1 + kMaxNotificationBytes),
+        record_(kMaxRingMessage) {}
   void welcome(sys::LocalSocket socket);
   void read_from(std::uint64_t id, std::size_t& budget);
   bool take_message(Client& client, ConstByteSpan message);
+  bool take_hello(Client& client, ConstByteSpan body);
+  Ring read_ring(Client& client, std::size_t& budget);
+  void pause(Client& client);
   void drop(Clients::iterator client);
   void drop_oldest_silent();
 
@@ -86,7 +104,11 @@ class Mailbox {
   run::Poller& poller_;
   backend::Events& events_;
   Bytes buffer_;
+  Bytes record_;
   Clients clients_;
+  std::vector<Client*> ringing_;  // those with a ring
+  std::size_t first_ring_ = 0;    // to read from next
+  bool is_announced_ = false;     // that it sleeps, to all of them
   std::size_t silent_ = 0;
   std::vector<std::uint64_t> ready_;
   std::uint64_t last_read_ = 0;
@@ -114,10 +136,14 @@ class Outbox {
   Status flush();
 
  private:
-  Outbox(sys::LocalSocket socket, std::uint64_t id, run::Poller& poller)
-      : socket_(std::move(socket)), id_(id), poller_(poller) {}
+  Outbox(sys::LocalSocket socket, std::optional<RingSender> ring, std::uint64_t id,
+         run::Poller& poller)
+      : socket_(std::move(socket)), ring_(std::move(ring)), id_(id), poller_(poller) {}
+  Result<bool> send_by_socket(ConstByteSpan message);
 
   sys::LocalSocket socket_;
+  std::optional<RingSender> ring_;
+  std::uint32_t sent_ = 0;  // by the socket
   const std::uint64_t id_;
   run::Poller& poller_;
   std::deque<Bytes> queue_;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <random>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -6,6 +7,7 @@
 #include <towpath/backend/testing/recording_events.h>
 #include <towpath/backends/shm/handshake.h>
 #include <towpath/backends/shm/mailbox.h>
+#include <towpath/backends/shm/testing/raw_ring.h>
 #include <towpath/sys/random.h>
 
 namespace towpath::backends::shm {
@@ -28,8 +30,8 @@ class MailboxTest : public ::testing::Test {
     for (int rounds = 0;; ++rounds) {
       std::size_t budget = kMessagesPerCall;
       mailbox_->offer_kept(budget);
+      bool came = mailbox_->read_rings(budget);
       const auto ready = receiver_.wait(Duration(0));
-      if (ready.empty()) return rounds;
       for (const run::PollEvent& event : ready) {
         if (event.tag == tag_of(Watch::listener, 0))
           mailbox_->accept_some();
@@ -37,6 +39,8 @@ class MailboxTest : public ::testing::Test {
           mailbox_->note_ready(event.tag >> 2);
       }
       mailbox_->read_ready(budget);
+      came |= mailbox_->read_rings(budget);
+      if (ready.empty() && !came && mailbox_->announce_sleep()) return rounds;
     }
   }
   std::vector<std::string> messages() const {
@@ -45,6 +49,12 @@ class MailboxTest : public ::testing::Test {
     return all;
   }
 
+  static Bytes hello_with(const FileRef& ring) {
+    Bytes hello(1, std::byte{'H'});
+    const Bytes body = *encode_hello({.from = {"by hand", 3}, .ring = ring});
+    hello.insert(hello.end(), body.begin(), body.end());
+    return hello;
+  }
   sys::LocalSocket unauthenticated() {
     return *sys::LocalSocket::connect({.name = name_, .abstract = true});
   }
@@ -97,6 +107,7 @@ TEST_F(MailboxTest, who_sends_much_silences_nobody) {
   for (const run::PollEvent& event : receiver_.wait(Duration(0)))
     mailbox_->note_ready(event.tag >> 2);
   mailbox_->read_ready(budget);
+  (void)mailbox_->read_rings(budget);
   EXPECT_EQ(budget, 0U);
   const std::vector<std::string> all = messages();
   EXPECT_EQ(std::ranges::count(all, "b1") + std::ranges::count(all, "b2"), 2);
@@ -189,6 +200,143 @@ TEST_F(MailboxTest, outbox_does_not_talk_to_unauthenticated) {
   EXPECT_EQ(Outbox::open(wrong, sender_).code(), Code::denied);
   mailbox_.reset();
   EXPECT_EQ(Outbox::open(options("a"), sender_).code(), Code::peer_lost);
+}
+
+// ---- rings
+
+TEST_F(MailboxTest, short_messages_go_by_the_ring_and_a_sleeper_is_rung_for_once) {
+  const auto outbox = open("a");
+  receive();
+  ASSERT_TRUE(outbox->send(as_bytes("1")).ok());
+  EXPECT_EQ(receiver_.wait(Duration(0)).size(), 1U) << "it had announced that it sleeps";
+  receive();
+  std::size_t budget = kMessagesPerCall;
+  for (int i = 2; i <= 4; ++i) ASSERT_TRUE(outbox->send(as_bytes(std::to_string(i))).ok());
+  receive();
+  ASSERT_TRUE(outbox->send(as_bytes("5")).ok());
+  EXPECT_TRUE(mailbox_->read_rings(budget)) << "without any look at the socket";
+  ASSERT_TRUE(outbox->send(as_bytes("6")).ok());
+  EXPECT_TRUE(mailbox_->read_rings(budget));
+  receive();
+  EXPECT_EQ(messages(), (std::vector<std::string>{"1", "2", "3", "4", "5", "6"}));
+  EXPECT_EQ(mailbox_->refused(), 0U);
+}
+
+TEST_F(MailboxTest, an_awake_receiver_is_not_rung_for) {
+  const auto outbox = open("a");
+  ASSERT_TRUE(outbox->send(as_bytes("by the socket")).ok());
+  std::size_t budget = kMessagesPerCall;
+  mailbox_->accept_some();
+  for (const run::PollEvent& event : receiver_.wait(Duration(0)))
+    mailbox_->note_ready(event.tag >> 2);
+  mailbox_->read_ready(budget);
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(outbox->send(as_bytes("by the ring")).ok());
+    EXPECT_TRUE(receiver_.wait(Duration(0)).empty());
+    EXPECT_TRUE(mailbox_->read_rings(budget));
+  }
+  EXPECT_TRUE(mailbox_->announce_sleep());
+  EXPECT_EQ(messages().size(), 11U);
+}
+
+TEST_F(MailboxTest, messages_by_ring_and_socket_keep_one_order) {
+  const auto outbox = open("a");
+  receive();
+  std::vector<std::string> sent;
+  std::minstd_rand random(7);
+  for (int round = 0; round < 300; ++round) {
+    for (std::uint32_t i = random() % 40; i > 0; --i) {
+      const std::size_t length = random() % 8 == 0 ? 2000 + random() % 5000 : random() % 60;
+      sent.push_back(std::to_string(sent.size()) + std::string(length, 'x'));
+      ASSERT_TRUE(outbox->send(as_bytes(sent.back())).ok());
+    }
+    events_.accept = random() % 3 == 0 ? random() % 20 : UINT64_MAX;
+    receive();
+    ASSERT_TRUE(outbox->flush().ok());
+  }
+  events_.accept = UINT64_MAX;
+  for (int i = 0; i < 100; ++i) {
+    receive();
+    ASSERT_TRUE(outbox->flush().ok());
+  }
+  ASSERT_EQ(messages(), sent);
+}
+
+TEST_F(MailboxTest, a_full_ring_goes_on_by_the_socket_and_then_refuses) {
+  const auto outbox = open("a");
+  receive();
+  events_.accept = 0;
+  std::size_t sent = 0;
+  while (outbox->send(as_bytes(std::to_string(sent))).ok()) ++sent;
+  EXPECT_GT(sent, kMaxQueuedMessages + kRingBytes / 16);
+  receive();
+  events_.accept = UINT64_MAX;
+  for (std::size_t before = SIZE_MAX; before != events_.notifications.size();) {
+    before = events_.notifications.size();
+    receive();
+    ASSERT_TRUE(outbox->flush().ok());
+  }
+  ASSERT_EQ(events_.notifications.size(), sent);
+  for (std::size_t i = 0; i < sent; ++i) ASSERT_EQ(messages()[i], std::to_string(i));
+}
+
+TEST_F(MailboxTest, what_a_dead_sender_left_in_its_ring_arrives_first) {
+  auto outbox = open("a");
+  receive();
+  events_.accept = 0;
+  for (const char* text : {"1", "2", "3"}) ASSERT_TRUE(outbox->send(as_bytes(text)).ok());
+  outbox.reset();
+  receive();
+  EXPECT_TRUE(receiver_.wait(Duration(0)).empty()) << "waiting does not spin";
+  EXPECT_EQ(mailbox_->clients(), 1U);
+  events_.accept = UINT64_MAX;
+  receive();
+  EXPECT_EQ(messages(), (std::vector<std::string>{"1", "2", "3"}));
+  EXPECT_EQ(mailbox_->clients(), 0U);
+}
+
+TEST_F(MailboxTest, a_late_doorbell_is_followed_by_a_new_announcement) {
+  auto socket = unauthenticated();
+  RingSender ring = *RingSender::create();
+  ASSERT_TRUE(*socket.send(hello_with(ring.file())));
+  receive();
+  ASSERT_TRUE(ring.push(as_bytes("1"), 0));
+  std::size_t budget = kMessagesPerCall;
+  EXPECT_TRUE(mailbox_->read_rings(budget));
+  EXPECT_TRUE(mailbox_->announce_sleep());
+  EXPECT_TRUE(ring.must_ring());
+  ASSERT_TRUE(*socket.send(as_bytes("D")));
+  receive();
+  ASSERT_TRUE(ring.push(as_bytes("2"), 0));
+  EXPECT_TRUE(ring.must_ring()) << "it sleeps, and would not be woken";
+}
+
+TEST_F(MailboxTest, a_ring_that_lies_closes_its_sender_and_nobody_else) {
+  const auto good = open("good");
+  auto bad = unauthenticated();
+  RawRing ring;
+  ASSERT_TRUE(*bad.send(hello_with(ring.file())));
+  receive();
+  EXPECT_EQ(mailbox_->clients(), 2U);
+  ASSERT_TRUE(good->send(as_bytes("1")).ok());
+  ring.set_word(RawRing::kTailAt, kRingBytes + 8);
+  receive();
+  EXPECT_EQ(mailbox_->clients(), 1U);
+  EXPECT_EQ(mailbox_->refused(), 1U);
+  ASSERT_TRUE(good->send(as_bytes("2")).ok());
+  receive();
+  EXPECT_EQ(messages(), (std::vector<std::string>{"1", "2"}));
+}
+
+TEST_F(MailboxTest, a_hello_with_another_file_for_its_ring_goes_on_by_the_socket) {
+  auto odd = unauthenticated();
+  ASSERT_TRUE(*odd.send(hello_with(*file_ref(odd.fd()))));
+  ASSERT_TRUE(*odd.send(as_bytes("M1")));
+  receive();
+  EXPECT_EQ(messages(), std::vector<std::string>{"1"});
+  ASSERT_TRUE(*odd.send(as_bytes("D")));
+  receive();
+  EXPECT_EQ(mailbox_->clients(), 0U) << "nothing to ring for";
 }
 
 }  // namespace

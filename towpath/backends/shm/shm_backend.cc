@@ -29,6 +29,11 @@ using namespace backend;
 // slice takes a few microseconds, and asking costs one.
 constexpr std::uint32_t kSlicesPerEvents = 4;
 
+// After a message the next one is awaited by looking, for so many calls and so long: until then
+// senders ring for nobody, and the kernel is not asked.
+constexpr std::uint32_t kLooks = 64;
+constexpr Duration kLooksFor = std::chrono::microseconds(5);
+
 // Kernels give pids in turn: until one is given again, 32,768 processes begin, where fewest are
 // allowed.
 constexpr Duration kSurelyAlive = std::chrono::microseconds(100);
@@ -127,7 +132,8 @@ class ShmBackend final : public Backend, private SliceMover {
   ShmConnection* find_up(std::uint64_t id) const;
   void mark_lost(ShmConnection& connection, Watch watch);
   void take_sign(std::uint64_t id, Watch watch, const run::PollEvent& event);
-  void take_events(std::size_t& budget);
+  bool take_events(std::size_t& budget);
+  bool read_rings(std::size_t& budget);
 
   const AgentIdentity self_;
   const Clock& clock_;
@@ -145,6 +151,8 @@ class ShmBackend final : public Backend, private SliceMover {
   Slab<OwnMemory> slab_;
   std::unique_ptr<Mailbox> mailbox_;
   std::uint32_t slices_since_events_ = 0;
+  std::uint32_t looks_left_ = 0;  // of those after the last message by a ring
+  Instant heard_at_;
   ProcessCopy process_copy_;
 };
 
@@ -402,14 +410,29 @@ Status ShmBackend::notify(Connection& connection, ConstByteSpan message) {
 
 bool ShmBackend::progress() {
   std::size_t budget = kMessagesPerCall;
-  if (!runner_.is_active() || ++slices_since_events_ >= kSlicesPerEvents) take_events(budget);
+  const bool looks = read_rings(budget);
+  const std::uint32_t most = runner_.is_active() ? kSlicesPerEvents : looks ? kLooks : 0;
+  const bool came = ++slices_since_events_ >= most && take_events(budget);
   const bool moving = runner_.progress();
-  return moving || budget == 0;
+  return moving || looks || came || budget == 0 || !mailbox_->announce_sleep();
 }
 
-void ShmBackend::take_events(std::size_t& budget) {
+/// Whether a message has come just now, so that another one may be near.
+bool ShmBackend::read_rings(std::size_t& budget) {
+  mailbox_->offer_kept(budget);  // they were first
+  if (mailbox_->read_rings(budget)) {
+    heard_at_ = clock_.now();
+    looks_left_ = kLooks;
+    return true;
+  }
+  if (looks_left_ == 0) return false;
+  looks_left_ = clock_.now() - heard_at_ < kLooksFor ? looks_left_ - 1 : 0;
+  return looks_left_ > 0;
+}
+
+/// Whether there may be more in the rings.
+bool ShmBackend::take_events(std::size_t& budget) {
   slices_since_events_ = 0;
-  mailbox_->offer_kept(budget);
   // Who speaks last words is heard before its end is told: losses wait until all events are seen.
   for (const run::PollEvent& event : poller_.wait(Duration(0))) {
     const std::uint64_t id = event.tag >> 2;
@@ -421,9 +444,11 @@ void ShmBackend::take_events(std::size_t& budget) {
     }
   }
   mailbox_->read_ready(budget);
+  const bool came = mailbox_->read_rings(budget);  // last words too
   connections_.report_losses([&](const TrackedConnection& connection, const Status& why) {
     runner_.fail_all(connection, why);
   });
+  return came;
 }
 
 void ShmBackend::take_sign(std::uint64_t id, Watch watch, const run::PollEvent& event) {
