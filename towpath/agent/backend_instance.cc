@@ -21,7 +21,7 @@ Outcome outcome_of(const Status& status) {
 }  // namespace
 
 void BackendInstance::post(TransferCore& transfer) {
-  transfer.posted_since_epoch = clock_.since_epoch();
+  transfer.posted_since_epoch = since_epoch(transfer.posted_at);
   link(transfer);
   if (transfer.deadline < next_deadline_) {
     next_deadline_ = transfer.deadline;
@@ -37,6 +37,16 @@ void BackendInstance::post(TransferCore& transfer) {
                             .connection = transfer.peer().paths[index].connection.get(),
                             .segments = transfer.segments.segments()});
   settle();
+}
+
+// The wall's clock is asked once in a while: it is only for people.
+Duration BackendInstance::since_epoch(Instant at) {
+  constexpr Duration kGoodFor = std::chrono::seconds(1);
+  if (!epoch_ || at - epoch_asked_at_ >= kGoodFor) {
+    epoch_ = clock_.since_epoch() - Duration(at.nanoseconds);
+    epoch_asked_at_ = at;
+  }
+  return *epoch_ + Duration(at.nanoseconds);
 }
 
 void BackendInstance::link(TransferCore& transfer) {
@@ -188,7 +198,7 @@ void BackendInstance::settle() {
   do {  // again when a peer is lost while it is told something
     while (!to_cancel_.empty()) drain();
     if (!to_acknowledge_.empty()) acknowledge();
-    if (!waiting_outboxes_.empty()) flush_outboxes(clock_.now());
+    if (!waiting_outboxes_.empty()) flush_outboxes();
   } while (!to_cancel_.empty());
   for (const PeerPtr& peer : lost_) peer->paths[index].outbox.reset();
   lost_.clear();
@@ -219,8 +229,7 @@ void BackendInstance::cut(Peer& peer) {
 
 bool BackendInstance::progress() {
   const bool more = backend->progress();
-  const Instant now = clock_.now();
-  expire(now);
+  if (next_deadline_ != Instant::never()) expire(clock_.now());
   settle();
   return more;
 }

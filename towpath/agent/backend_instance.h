@@ -153,7 +153,8 @@ class BackendInstance final : public backend::Events {
   bool flush(Peer& peer, Instant now, Instant& next_repeat) TOWPATH_REQUIRES(mutex);
   /// settle() and progress() flush its outbox.
   void flush_later(Peer& peer) TOWPATH_REQUIRES(mutex);
-  void flush_outboxes(Instant now) TOWPATH_REQUIRES(mutex);
+  void flush_outboxes() TOWPATH_REQUIRES(mutex);
+  Duration since_epoch(Instant at) TOWPATH_REQUIRES(mutex);
   void acknowledge() TOWPATH_REQUIRES(mutex);
   bool hear(const AgentIdentity& from, ConstByteSpan message) TOWPATH_REQUIRES(mutex);
   bool receive(const AgentIdentity& from, const Envelope& envelope) TOWPATH_REQUIRES(mutex);
@@ -172,6 +173,8 @@ class BackendInstance final : public backend::Events {
   TransferCore* active_ = nullptr;
   std::atomic<bool> is_moving_{false};  // active_ has some; relaxed: only a hint
   Instant next_deadline_ = Instant::never();
+  std::optional<Duration> epoch_;  // of the clock's instants
+  Instant epoch_asked_at_;
   std::vector<std::shared_ptr<TransferCore>> to_cancel_;
   std::vector<PeerPtr> lost_;  // since the last settle()
   std::map<AgentIdentity, std::weak_ptr<Peer>> peers_;

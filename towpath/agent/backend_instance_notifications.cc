@@ -97,7 +97,10 @@ const DeferredNotification* BackendInstance::first_deferred() {
 }
 
 // A peer stays in the list until nothing waits for it: what throws loses none.
-void BackendInstance::flush_outboxes(Instant now) {
+void BackendInstance::flush_outboxes() {
+  // Only what may be repeated has a time.
+  const bool is_lossy = backend->capabilities().notifications == backend::Notifications::lossy;
+  const Instant now = is_lossy ? clock_.now() : Instant();
   Instant next_repeat = Instant::never();
   for (std::size_t i = 0; i < waiting_outboxes_.size();) {
     const PeerPtr peer = waiting_outboxes_[i];

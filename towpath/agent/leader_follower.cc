@@ -145,6 +145,7 @@ void LeaderFollower::sleep_until_work(Duration timeout) {
 // ---- in the background
 
 void LeaderFollower::note_progress() noexcept {
+  if (!has_background_.load(std::memory_order_relaxed)) return;  // nobody to stand back
   progress_at_.store(options_.clock.now().nanoseconds, std::memory_order_relaxed);
 }
 
@@ -170,6 +171,7 @@ void LeaderFollower::nap() {
 }
 
 void LeaderFollower::serve(Duration timeout, const std::function<Turn()>& progress) {
+  has_background_.store(true, std::memory_order_relaxed);
   if (stand_back(timeout)) return;
   const Turn turn = progress();
   if (turn == Turn::others_are_at_it) nap();

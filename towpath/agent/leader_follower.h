@@ -108,6 +108,7 @@ class LeaderFollower {
   std::uint64_t leads_ TOWPATH_GUARDED_BY(mutex_) = 0;       // taken so far
   std::uint64_t known_lead_ TOWPATH_GUARDED_BY(mutex_) = 0;  // for which it has stood back before
   std::atomic<std::int64_t> progress_at_{INT64_MIN};         // others', by the clock
+  std::atomic<bool> has_background_{false};                  // relaxed: a hint, never taken back
   std::vector<run::Waker*> listeners_ TOWPATH_GUARDED_BY(mutex_);
   std::atomic<int> followers_{0};  // and listeners
   std::atomic<bool> leader_sleeps_{false};
