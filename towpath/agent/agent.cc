@@ -214,7 +214,9 @@ Status Transfer::post(const PostOptions& options) {
 }
 
 TransferState Transfer::state() const noexcept {
-  return core_ ? core_->state.load(std::memory_order_acquire) : TransferState::prepared;
+  // Sequentially consistent: pairs with the store in BackendInstance::end(), for event loops that
+  // announce themselves and then look.
+  return core_ ? core_->state.load(std::memory_order_seq_cst) : TransferState::prepared;
 }
 Outcome Transfer::outcome() const noexcept {
   return core_ ? core_->outcome.load(std::memory_order_acquire) : Outcome::none;

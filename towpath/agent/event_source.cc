@@ -1,4 +1,3 @@
-#include <atomic>
 #include <utility>
 
 #include <towpath/agent/core.h>
@@ -26,12 +25,11 @@ EventSource::~EventSource() {
 
 int EventSource::fd() const noexcept { return listener_->poller.fd(); }
 
-// The fence: a look after this sees what was changed before the last wake-up that this forgets,
-// or is woken again. Pairs with the sequentially consistent steps of LeaderFollower::notify().
+// A look after this sees what was changed before the wake-ups that it forgets. What was changed
+// before open() is seen, since open() announces the listener and the look at a state or the inbox
+// is sequentially consistent, as the steps of LeaderFollower::notify() are.
 void EventSource::forget() noexcept {
-  if (core_->context.is_inherited()) return;
-  listener_->waker->clear();
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!core_->context.is_inherited()) listener_->waker->clear();
 }
 
 // Afterwards: the wake-ups for what this turn itself ends are no news to a look after it.

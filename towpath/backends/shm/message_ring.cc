@@ -81,7 +81,7 @@ bool RingSender::push(ConstByteSpan message, std::uint32_t after) noexcept {
   copy_in(mapping_, tail_, std::as_bytes(std::span(&record, 1)));
   copy_in(mapping_, tail_ + kRecordHeader, message);
   tail_ += room;
-  words().tail.store(tail_, std::memory_order_release);  // pairs with the acquires of the tail
+  Doorbell::publish(words().tail, tail_);  // hence release: pairs with the acquires of the tail
   return true;
 }
 
@@ -104,7 +104,7 @@ RingWords& RingReceiver::words() const noexcept {
 }
 
 Result<std::optional<RingReceiver::Record>> RingReceiver::peek() {
-  seen_tail_ = words().tail.load(std::memory_order_acquire);  // pairs with the release in push()
+  seen_tail_ = words().tail.load(std::memory_order_acquire);  // pairs with publish()
   const std::uint64_t there = seen_tail_ - head_;
   if (there == 0) return std::optional<Record>();
   Record record{};

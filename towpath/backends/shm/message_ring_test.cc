@@ -153,27 +153,26 @@ TEST(MessageRingTest, only_a_sealed_file_that_is_large_enough_is_mapped) {
 // ---- every order of steps, with stores that others see later
 
 /// Two actors in threads, of which one moves at a time. A store waits in its actor's buffer until a
-/// turn, a fence or an exchange makes it visible, as on the machines that we run on.
+/// turn, its order or an exchange makes it visible, as on the machines that we run on.
 class StoreBuffers {
  public:
   class Word {
    public:
-    void store(std::uint64_t value, std::memory_order) { current->put(*this, value); }
+    void store(std::uint64_t value, std::memory_order order) {
+      current->put(*this, value);
+      if (order == std::memory_order_seq_cst && current->keeps_order_) current->flush(self);
+    }
     std::uint64_t load(std::memory_order) const { return current->get(*this); }
     std::uint64_t exchange(std::uint64_t value) {
       current->step();
       current->flush(self);
       return std::exchange(value_, value);
     }
-    static void fence() {
-      current->step();
-      if (current->has_fences_) current->flush(self);
-    }
     std::uint64_t value_ = 0;
   };
   using Pick = std::function<std::size_t(std::size_t)>;
 
-  StoreBuffers(Pick pick, bool has_fences) : pick_(std::move(pick)), has_fences_(has_fences) {}
+  StoreBuffers(Pick pick, bool keeps_order) : pick_(std::move(pick)), keeps_order_(keeps_order) {}
 
   void run(const std::array<std::function<void()>, 2>& actors) {
     std::vector<std::thread> threads;
@@ -242,7 +241,7 @@ class StoreBuffers {
   static thread_local StoreBuffers* current;
 
   const Pick pick_;
-  const bool has_fences_;
+  const bool keeps_order_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::array<bool, 2> done_{}, at_step_{};
@@ -258,7 +257,7 @@ struct Orders {
   int rung = 0;
 };
 
-Orders try_every_order(bool has_fences) {
+Orders try_every_order(bool keeps_order) {
   Orders orders;
   std::vector<std::pair<std::size_t, std::size_t>> path;  // chosen, of how many
   while (true) {
@@ -270,9 +269,9 @@ Orders try_every_order(bool has_fences) {
           if (depth == path.size()) path.emplace_back(0, choices);
           return path[depth++].first;
         },
-        has_fences);
+        keeps_order);
     model.run({[&] {
-                 tail.store(1, std::memory_order_release);
+                 Doorbell::publish(tail, std::uint64_t{1});
                  rings = Doorbell::must_ring(asleep);
                },
                [&] { sleeps = Doorbell::announce_sleep(asleep, tail, std::uint64_t{0}); }});
@@ -290,7 +289,7 @@ TEST(MessageRingTest, no_order_of_steps_leaves_a_sleeper_with_a_message) {
   EXPECT_EQ(orders.missed, 0);
   EXPECT_GT(orders.rung, 0);
   EXPECT_LT(orders.rung, orders.tried);
-  EXPECT_GT(try_every_order(false).missed, 0) << "which the fences are for";
+  EXPECT_GT(try_every_order(false).missed, 0) << "which sequential consistency is for";
 }
 
 TEST(MessageRingTest, a_sleeper_is_woken_however_the_threads_meet) {
