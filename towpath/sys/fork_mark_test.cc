@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <towpath/sys/fork_mark.h>
+#include <towpath/sys/testing/kernel_calls.h>
 
 namespace towpath::sys {
 namespace {
 
 TEST(ForkMarkTest, is_inherited_by_children_and_their_children_alone) {
+  if (const auto why = testing::why_no_wipe_on_fork(); !why.empty()) GTEST_SKIP() << why;
   const ForkMark mine;
   EXPECT_FALSE(mine.is_inherited());
   const pid_t child = ::fork();

@@ -8,6 +8,7 @@
 #include <towpath/sys/page_allocator.h>
 #include <towpath/sys/system_file.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/kernel_calls.h>
 
 namespace towpath::sys {
 namespace {
@@ -125,6 +126,7 @@ TEST(ReservedPagesTest, are_had_where_the_machine_has_some) {
   const auto pools = huge_page_pools().value();
   if (pools.empty() || pools[0].free_pages == 0)
     GTEST_SKIP() << "this machine has reserved no huge pages (sysctl vm.nr_hugepages=4)";
+  if (const auto why = testing::why_no_huge_pages(); !why.empty()) GTEST_SKIP() << why;
   const auto pages = map_pages({.size_bytes = 5, .huge = HugePages::required});
   ASSERT_TRUE(pages.ok()) << pages.status().to_string();
   EXPECT_EQ(pages->kind, PageKind::reserved);

@@ -16,6 +16,7 @@
 #include <towpath/sys/memfd.h>
 #include <towpath/sys/process.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/kernel_calls.h>
 
 namespace towpath::sys {
 namespace {
@@ -169,6 +170,7 @@ TEST(ProcessMappingsTest, names_and_lines_out_of_shape_are_reported_apart) {
 }
 
 TEST(ProcessMemoryTest, bytes_move_both_ways_however_they_are_cut) {
+  if (const auto why = testing::why_no_process_memory(); !why.empty()) GTEST_SKIP() << why;
   Bytes theirs(3000);
   for (std::size_t i = 0; i < theirs.size(); ++i) theirs[i] = static_cast<std::byte>(i % 251);
   const Child child;  // has a copy of `theirs` at the same address
@@ -212,6 +214,7 @@ TEST(ProcessMemoryTest, sides_of_unlike_length_are_refused) {
 }
 
 TEST(ProcessMemoryTest, memory_that_is_not_mapped_reports_how_far_it_came) {
+  if (const auto why = testing::why_no_process_memory(); !why.empty()) GTEST_SKIP() << why;
   auto pages = Mapping::anonymous(2 * page_size());
   ASSERT_TRUE(pages.ok());
   std::byte* const second = pages->data() + page_size();
@@ -225,6 +228,7 @@ TEST(ProcessMemoryTest, memory_that_is_not_mapped_reports_how_far_it_came) {
 }
 
 TEST(ProcessMemoryTest, a_dead_process_is_peer_lost) {
+  if (const auto why = testing::why_no_process_memory(); !why.empty()) GTEST_SKIP() << why;
   Bytes theirs(16), mine(16);
   Child child;
   const pid_t pid = child.pid();
@@ -236,6 +240,7 @@ TEST(ProcessMemoryTest, a_dead_process_is_peer_lost) {
 }
 
 TEST(ProcessMemoryTest, a_unauthenticated_memory_is_denied_with_the_hint) {
+  if (const auto why = testing::why_no_process_memory(); !why.empty()) GTEST_SKIP() << why;
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
   char byte = 0;
   const pid_t owner = ::getpid();
@@ -256,6 +261,7 @@ TEST(ProcessMemoryTest, a_unauthenticated_memory_is_denied_with_the_hint) {
 }
 
 TEST(ProcessMemoryTest, the_probe_reads_yamas_mind) {
+  if (const auto why = testing::why_no_process_memory(); !why.empty()) GTEST_SKIP() << why;
   auto directory = TemporaryDirectory::create();
   ASSERT_TRUE(directory.ok());
   EXPECT_EQ(probe_process_memory(directory->path()).verdict, Verdict::yes) << "no Yama";

@@ -7,6 +7,7 @@
 #include <towpath/sys/shared_pages.h>
 #include <towpath/sys/system_file.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/kernel_calls.h>
 
 namespace towpath::sys {
 namespace {
@@ -71,6 +72,7 @@ TEST_F(SharedPagesTest, a_memfd_lies_in_whole_reserved_pages_or_is_refused) {
     EXPECT_FALSE(memfd.ok());
     return;
   }
+  if (const auto why = testing::why_no_huge_pages(); !why.empty()) GTEST_SKIP() << why;
   ASSERT_TRUE(memfd.ok()) << memfd.status().to_string();
   EXPECT_TRUE(check_sealed(memfd->get(), kSmallPage).ok());
   const auto mapped = Mapping::of_file({.fd = memfd->get(), .size_bytes = kSmallPage});

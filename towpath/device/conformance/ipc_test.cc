@@ -9,6 +9,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/device/conformance/candidate.h>
+#include <towpath/sys/testing/kernel_calls.h>
 
 namespace towpath::device::conformance {
 namespace {
@@ -49,6 +50,7 @@ int run_other(const std::string& driver, const IpcHandle& memory, const IpcHandl
 }
 
 TEST_P(DeviceConformance, another_process_waits_reads_and_writes) {
+  if (const auto why = sys::testing::why_no_program_of_its_own(); !why.empty()) GTEST_SKIP() << why;
   auto memory = device_->allocate(kBytes).value();
   const auto there = pattern(kBytes, 8);
   const auto stream = device_->create_stream().value();

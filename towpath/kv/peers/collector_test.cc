@@ -13,6 +13,8 @@ namespace {
 using blockcopy::testing::kBlocks;
 using testing::Holder;
 
+class CollectorTest : public testing::PeersTest {};
+
 /// A server and those that it serves, all driven by this thread.
 struct House {
   explicit House(sys::MemoryFileSystem* disk = nullptr)
@@ -55,7 +57,7 @@ std::vector<BlockHash> blocks_from(BlockHash first, std::size_t count) {
   return hashes;
 }
 
-TEST(CollectorTest, what_an_engine_keeps_outlives_it) {
+TEST_F(CollectorTest, what_an_engine_keeps_outlives_it) {
   sys::MemoryFileSystem disk;
   House house(&disk);
   auto engine = house.engine("engine");
@@ -79,7 +81,7 @@ TEST(CollectorTest, what_an_engine_keeps_outlives_it) {
   }
 }
 
-TEST(CollectorTest, a_block_is_held_until_the_server_has_it_and_half_of_them_at_most) {
+TEST_F(CollectorTest, a_block_is_held_until_the_server_has_it_and_half_of_them_at_most) {
   House house;
   auto engine = house.engine("engine");
   engine->put(11);
@@ -94,7 +96,7 @@ TEST(CollectorTest, a_block_is_held_until_the_server_has_it_and_half_of_them_at_
   EXPECT_TRUE(engine->keeper->room(kBlocks / 2).ok()) << "there is room for what is loaded";
 }
 
-TEST(CollectorTest, sync_waits_for_the_server_and_says_when_it_does_not_take_the_blocks) {
+TEST_F(CollectorTest, sync_waits_for_the_server_and_says_when_it_does_not_take_the_blocks) {
   sys::MemoryFileSystem disk;
   House house(&disk);
   auto engine = house.engine("engine", std::chrono::milliseconds(50));
@@ -109,7 +111,7 @@ TEST(CollectorTest, sync_waits_for_the_server_and_says_when_it_does_not_take_the
   EXPECT_TRUE(engine->keeper->sync().ok());
 }
 
-TEST(CollectorTest, what_was_evicted_at_the_server_is_not_fetched_again) {
+TEST_F(CollectorTest, what_was_evicted_at_the_server_is_not_fetched_again) {
   House house;  // memory alone
   auto engine = house.engine("engine");
   for (const BlockHash hash : blocks_from(11, kBlocks)) engine->put(hash);

@@ -1,18 +1,29 @@
 // Holder: a keeper with peers on a node of its own, whose blocks hold numbers that follow from
-// their hashes. For tests only. Thread: one.
+// their hashes; and what tests with such peers begin with. For tests only. Thread: one.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
 
+#include <gtest/gtest.h>
+
 #include <towpath/blockcopy/testing/transfer_node.h>
 #include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/peers/peer_leases.h>
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/sys/memory_file_system.h>
+#include <towpath/sys/testing/kernel_calls.h>
 
 namespace towpath::kv::testing {
+
+/// Tests between agents whose memory is plain: one copies it out of the other's process.
+class PeersTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto why = sys::testing::why_no_process_memory(); !why.empty()) GTEST_SKIP() << why;
+  }
+};
 
 /// Has heads [first_head, first_head + heads) of a model.
 struct Holder {

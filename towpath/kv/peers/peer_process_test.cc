@@ -19,6 +19,8 @@ namespace {
 using rendezvous::ChildProcess;
 using testing::Holder;
 
+class PeerProcessTest : public testing::PeersTest {};
+
 using Blocks = std::vector<BlockHash>;
 using Names = std::vector<std::string>;
 
@@ -112,12 +114,12 @@ void feed(const Place& place, std::uint64_t owners, std::uint64_t lessees) {
   }
 }
 
-TEST(PeerProcessTest, ranks_of_one_degree_feed_those_of_another) {
+TEST_F(PeerProcessTest, ranks_of_one_degree_feed_those_of_another) {
   feed(a_scope(), 2, 4);
   feed(a_scope(), 4, 2);
 }
 
-TEST(PeerProcessTest, they_meet_at_etcd_and_a_dead_ones_catalogue_leaves_with_its_lease) {
+TEST_F(PeerProcessTest, they_meet_at_etcd_and_a_dead_ones_catalogue_leaves_with_its_lease) {
   using rendezvous::TestEtcd;
   if (!TestEtcd::is_installed())
     GTEST_SKIP() << TestEtcd::kBinary << " is missing: apt-get install etcd-server";
@@ -164,7 +166,7 @@ struct Trial {
   std::unique_ptr<ChildProcess> owner;
 };
 
-TEST(PeerProcessTest, an_owner_that_dies_when_it_is_asked_costs_misses_before_patience_ends) {
+TEST_F(PeerProcessTest, an_owner_that_dies_when_it_is_asked_costs_misses_before_patience_ends) {
   Trial trial(std::chrono::minutes(10));
   trial.owner->signal(SIGSTOP);  // so it cannot have answered
   EXPECT_EQ(trial.ask([&](int waits) {
@@ -175,7 +177,7 @@ TEST(PeerProcessTest, an_owner_that_dies_when_it_is_asked_costs_misses_before_pa
   EXPECT_FALSE(trial.near.keeper->has(11));
 }
 
-TEST(PeerProcessTest, an_owner_that_stands_still_costs_misses_when_patience_ends) {
+TEST_F(PeerProcessTest, an_owner_that_stands_still_costs_misses_when_patience_ends) {
   Trial trial(std::chrono::milliseconds(50));
   trial.owner->signal(SIGSTOP);
   EXPECT_EQ(trial.ask([](int) {}), 0U);
@@ -227,12 +229,12 @@ void load_beside_one_that_stands_still(bool background) {
   EXPECT_EQ(worker->figures().loaded_blocks, 6U);
 }
 
-TEST(PeerProcessTest, while_an_owner_stands_still_loads_from_memory_and_files_end) {
+TEST_F(PeerProcessTest, while_an_owner_stands_still_loads_from_memory_and_files_end) {
   load_beside_one_that_stands_still(false);
   load_beside_one_that_stands_still(true);
 }
 
-TEST(PeerProcessTest, with_a_thread_an_owner_that_dies_or_stands_still_costs_misses) {
+TEST_F(PeerProcessTest, with_a_thread_an_owner_that_dies_or_stands_still_costs_misses) {
   for (const int signal : {SIGKILL, SIGSTOP}) {
     Trial trial(std::chrono::seconds(1), true);
     trial.owner->signal(SIGSTOP);
@@ -246,7 +248,7 @@ TEST(PeerProcessTest, with_a_thread_an_owner_that_dies_or_stands_still_costs_mis
   EXPECT_EQ(trial.ask([](int) {}), some_blocks().size());
 }
 
-TEST(PeerProcessTest, a_keeper_with_a_thread_ends_while_an_owner_stands_still) {
+TEST_F(PeerProcessTest, a_keeper_with_a_thread_ends_while_an_owner_stands_still) {
   Trial trial(std::chrono::minutes(10), true);
   trial.owner->signal(SIGSTOP);
   auto coming = trial.near.keeper->bring(some_blocks(), kUsualPriority);
@@ -259,7 +261,7 @@ TEST(PeerProcessTest, a_keeper_with_a_thread_ends_while_an_owner_stands_still) {
   trial.near.keeper.reset();
 }
 
-TEST(PeerProcessTest, what_a_killed_lessee_was_granted_is_let_go_before_its_lease_ends) {
+TEST_F(PeerProcessTest, what_a_killed_lessee_was_granted_is_let_go_before_its_lease_ends) {
   const Place place = a_scope();
   auto lessee = start({"far", {}, {}, {11}}, place, {"near"});
   Holder near("near", {.lease = std::chrono::minutes(10)});
@@ -280,7 +282,7 @@ TEST(PeerProcessTest, what_a_killed_lessee_was_granted_is_let_go_before_its_leas
   EXPECT_TRUE(progress_until([&] { return !near.keeper->peers()->is_granting(); }));
 }
 
-TEST(PeerProcessTest, what_came_before_an_owner_was_killed_stays) {
+TEST_F(PeerProcessTest, what_came_before_an_owner_was_killed_stays) {
   Trial trial(std::chrono::minutes(10));
   std::uint64_t before = 0;
   const std::size_t came = trial.ask([&](int) {
@@ -295,7 +297,7 @@ TEST(PeerProcessTest, what_came_before_an_owner_was_killed_stays) {
       << trial.failure().to_string();
 }
 
-TEST(PeerProcessTest, an_owner_killed_at_any_wait_costs_misses_and_nothing_else) {
+TEST_F(PeerProcessTest, an_owner_killed_at_any_wait_costs_misses_and_nothing_else) {
   constexpr int kManyWaits = 200;
   std::size_t came = 0;
   int wait = 0;

@@ -17,6 +17,8 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using testing::Holder;
 
+class PeerTierTest : public testing::PeersTest {};
+
 /// Each learns of the other; `near` drives `far` while it waits.
 void meet(Holder& near, Holder& far) {
   ASSERT_TRUE(far.learn(near.catalogue()).ok());
@@ -28,7 +30,7 @@ void meet(Holder& near, Holder& far) {
   };
 }
 
-TEST(PeerTierTest, a_peers_blocks_are_held_as_ones_own) {
+TEST_F(PeerTierTest, a_peers_blocks_are_held_as_ones_own) {
   Holder far("far", {}), near("near", {});
   for (BlockHash hash : {11U, 12U, 13U, 14U, 15U}) far.put(hash);
   meet(near, far);
@@ -45,8 +47,8 @@ TEST(PeerTierTest, a_peers_blocks_are_held_as_ones_own) {
   EXPECT_TRUE(far.get(11).ok());
 }
 
-TEST(PeerTierTest,
-     a_block_whose_slot_is_in_pieces_is_staged_whole_and_proven_on_its_way_from_there) {
+TEST_F(PeerTierTest,
+       a_block_whose_slot_is_in_pieces_is_staged_whole_and_proven_on_its_way_from_there) {
   Holder far("far", {}), near("near", {.in_pieces = true});
   far.put(11);
   far.put(12);
@@ -60,7 +62,7 @@ TEST(PeerTierTest,
   EXPECT_TRUE(near.get(11).ok()) << "it is here";
 }
 
-TEST(PeerTierTest, parts_of_two_ranks_make_a_block_and_a_rank_takes_its_part) {
+TEST_F(PeerTierTest, parts_of_two_ranks_make_a_block_and_a_rank_takes_its_part) {
   Holder left("left", {.heads = 1}), right("right", {.heads = 1, .first_head = 1});
   Holder whole("whole", {});
   left.put(21);
@@ -81,7 +83,7 @@ TEST(PeerTierTest, parts_of_two_ranks_make_a_block_and_a_rank_takes_its_part) {
   EXPECT_EQ(third.granting().staged, 1U);
 }
 
-TEST(PeerTierTest, what_a_peer_has_in_files_is_staged_there) {
+TEST_F(PeerTierTest, what_a_peer_has_in_files_is_staged_there) {
   sys::MemoryFileSystem disk;
   Holder far("far", {.disk = &disk}), near("near", {});
   for (BlockHash hash = 1; hash <= 2 * kBlocks; ++hash) far.put(hash);
@@ -89,7 +91,7 @@ TEST(PeerTierTest, what_a_peer_has_in_files_is_staged_there) {
   for (BlockHash hash = 1; hash <= 3; ++hash) EXPECT_TRUE(near.get(hash).ok()) << hash;
 }
 
-TEST(PeerTierTest, a_peer_that_dies_costs_a_miss_and_is_not_asked_again) {
+TEST_F(PeerTierTest, a_peer_that_dies_costs_a_miss_and_is_not_asked_again) {
   for (const bool in_the_middle : {false, true}) {
     auto far = std::make_unique<Holder>("far", Holder::Options{});
     Holder near("near", {.patience = std::chrono::milliseconds(200)});
@@ -110,7 +112,7 @@ TEST(PeerTierTest, a_peer_that_dies_costs_a_miss_and_is_not_asked_again) {
   }
 }
 
-TEST(PeerTierTest, a_queue_that_is_full_is_waited_for_and_costs_no_block) {
+TEST_F(PeerTierTest, a_queue_that_is_full_is_waited_for_and_costs_no_block) {
   Holder far("far", {}), near("near", {});
   far.put(11);
   meet(near, far);
@@ -123,7 +125,7 @@ TEST(PeerTierTest, a_queue_that_is_full_is_waited_for_and_costs_no_block) {
   EXPECT_EQ(near.granting().failed_sessions, 0U);
 }
 
-TEST(PeerTierTest, what_a_peer_has_no_more_is_a_miss_and_the_rest_is_granted) {
+TEST_F(PeerTierTest, what_a_peer_has_no_more_is_a_miss_and_the_rest_is_granted) {
   Holder far("far", {}), near("near", {});
   for (BlockHash hash = 1; hash <= kBlocks; ++hash) far.put(hash);
   meet(near, far);
@@ -134,7 +136,7 @@ TEST(PeerTierTest, what_a_peer_has_no_more_is_a_miss_and_the_rest_is_granted) {
   EXPECT_EQ(near.granting().failed_sessions, 0U);
 }
 
-TEST(PeerTierTest, where_one_owner_fails_another_is_asked) {
+TEST_F(PeerTierTest, where_one_owner_fails_another_is_asked) {
   auto first = std::make_unique<Holder>("a", Holder::Options{});
   Holder second("b", {}), near("near", {});
   for (const BlockHash hash : {11U, 12U}) {
@@ -153,7 +155,7 @@ TEST(PeerTierTest, where_one_owner_fails_another_is_asked) {
   EXPECT_EQ(near.granting().leased, 2U);
 }
 
-TEST(PeerTierTest, what_is_leased_goes_down_to_files_and_never_to_peers) {
+TEST_F(PeerTierTest, what_is_leased_goes_down_to_files_and_never_to_peers) {
   sys::MemoryFileSystem disk;
   Holder far("far", {}), near("near", {.disk = &disk});
   far.put(11);
@@ -168,7 +170,7 @@ TEST(PeerTierTest, what_is_leased_goes_down_to_files_and_never_to_peers) {
   EXPECT_TRUE(near.get(11).ok());
 }
 
-TEST(PeerTierTest, a_sync_does_not_wait_for_peers_that_have_more_to_give_than_they_do_at_once) {
+TEST_F(PeerTierTest, a_sync_does_not_wait_for_peers_that_have_more_to_give_than_they_do_at_once) {
   for (const bool background : {true, false}) {
     sys::MemoryFileSystem disk;
     Holder far("far", {}),
@@ -191,7 +193,7 @@ TEST(PeerTierTest, a_sync_does_not_wait_for_peers_that_have_more_to_give_than_th
   }
 }
 
-TEST(PeerTierTest, what_does_not_prove_is_a_miss) {
+TEST_F(PeerTierTest, what_does_not_prove_is_a_miss) {
   Holder far("far", {}), near("near", {});
   far.put(11);
   meet(near, far);
@@ -251,7 +253,7 @@ struct Borrower {
   std::unique_ptr<PeerTier> tier;
 };
 
-TEST(PeerTierTest, a_task_does_not_end_while_bytes_may_land_in_its_slot) {
+TEST_F(PeerTierTest, a_task_does_not_end_while_bytes_may_land_in_its_slot) {
   Holder far("far", {});
   far.put(11);
   for (const bool is_cancelled : {true, false}) {
@@ -276,7 +278,7 @@ TEST(PeerTierTest, a_task_does_not_end_while_bytes_may_land_in_its_slot) {
   }
 }
 
-TEST(PeerTierTest, the_next_session_is_asked_for_before_the_first_is_pulled) {
+TEST_F(PeerTierTest, the_next_session_is_asked_for_before_the_first_is_pulled) {
   for (const bool is_forgotten : {false, true}) {
     SCOPED_TRACE(is_forgotten ? "and then the peer is forgotten" : "");
     Holder far("far", {});
@@ -304,7 +306,7 @@ TEST(PeerTierTest, the_next_session_is_asked_for_before_the_first_is_pulled) {
   }
 }
 
-TEST(PeerTierTest, catalogues_of_other_caches_are_refused) {
+TEST_F(PeerTierTest, catalogues_of_other_caches_are_refused) {
   Holder near("near", {});
   Holder other("other", {.name_space = "another model"});
   EXPECT_EQ(near.learn(other.catalogue()).code(), Code::invalid_argument);
@@ -317,7 +319,7 @@ TEST(PeerTierTest, catalogues_of_other_caches_are_refused) {
     EXPECT_FALSE(near.learn(ConstByteSpan(whole).first(size)).ok()) << size;
 }
 
-TEST(PeerTierTest, catalogues_are_found_at_a_rendezvous_and_leave_with_their_owner) {
+TEST_F(PeerTierTest, catalogues_are_found_at_a_rendezvous_and_leave_with_their_owner) {
   const auto directory = std::make_shared<rendezvous::Directory>();
   const auto join = [&](Holder& holder, std::vector<std::string> others) {
     holder.keeper->peers()->join(rendezvous::InProcess::open(directory).value(),
@@ -355,7 +357,7 @@ TEST(PeerTierTest, catalogues_are_found_at_a_rendezvous_and_leave_with_their_own
   EXPECT_TRUE(late.keeper->has(11)) << "it was borrowed, and whoever did tells so";
 }
 
-TEST(PeerTierTest, at_one_place_those_of_a_group_find_each_other_and_nobody_else) {
+TEST_F(PeerTierTest, at_one_place_those_of_a_group_find_each_other_and_nobody_else) {
   const auto directory = std::make_shared<rendezvous::Directory>();
   const auto join = [&](Holder& holder, const std::string& group, const char* other) {
     holder.keeper->peers()->join(rendezvous::InProcess::open(directory).value(),
@@ -375,7 +377,7 @@ TEST(PeerTierTest, at_one_place_those_of_a_group_find_each_other_and_nobody_else
   EXPECT_EQ(twin.granting().peers, 0U);
 }
 
-TEST(PeerTierTest, who_has_other_notifications_hands_on_what_peers_say) {
+TEST_F(PeerTierTest, who_has_other_notifications_hands_on_what_peers_say) {
   Holder far("far", {}), near("near", {});
   far.put(11);
   meet(near, far);
@@ -391,7 +393,7 @@ TEST(PeerTierTest, who_has_other_notifications_hands_on_what_peers_say) {
   EXPECT_FALSE(leases.is_granting());
 }
 
-TEST(PeerTierTest, the_same_catalogue_again_does_not_bring_back_a_peer_that_failed) {
+TEST_F(PeerTierTest, the_same_catalogue_again_does_not_bring_back_a_peer_that_failed) {
   auto far = std::make_unique<Holder>("far", Holder::Options{});
   Holder near("near", {.patience = std::chrono::milliseconds(1)});
   far->put(11);
@@ -405,7 +407,7 @@ TEST(PeerTierTest, the_same_catalogue_again_does_not_bring_back_a_peer_that_fail
   EXPECT_TRUE(near.keeper->has(11));
 }
 
-TEST(PeerTierTest, a_new_catalogue_takes_away_what_it_does_not_name_and_leaves_the_rest) {
+TEST_F(PeerTierTest, a_new_catalogue_takes_away_what_it_does_not_name_and_leaves_the_rest) {
   Holder far("far", {}), near("near", {});
   for (BlockHash hash = 1; hash <= kBlocks; ++hash) far.put(hash);
   ASSERT_TRUE(near.learn(far.catalogue()).ok());
@@ -418,7 +420,7 @@ TEST(PeerTierTest, a_new_catalogue_takes_away_what_it_does_not_name_and_leaves_t
   EXPECT_TRUE(near.keeper->has(2));
 }
 
-TEST(PeerTierTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
+TEST_F(PeerTierTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
   blockcopy::testing::TransferNode node("far");
   ManualClock clock;
   BlockDirectory block_directory;
@@ -460,7 +462,7 @@ TEST(PeerTierTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
   EXPECT_EQ(lessor.sessions(), 0U) << "of who is gone";
 }
 
-TEST(PeerTierTest, messages_travel_and_what_is_cut_is_refused) {
+TEST_F(PeerTierTest, messages_travel_and_what_is_cut_is_refused) {
   const PeerMessage message{.word = PeerMessage::Word::grant,
                             .session = 7,
                             .hashes = {1, 2},
