@@ -1,4 +1,5 @@
 // Memory: registrations, questions, views.
+#include <towpath/compat/nixl/memory_view.h>
 #include <towpath/compat/nixl/params.h>
 #include <towpath/core/text.h>
 
@@ -6,6 +7,7 @@
 #include "bindings/nixl/lists.h"
 #include "bindings/nixl/named_region.h"
 #include "bindings/nixl/nixl_agent.h"
+#include "bindings/nixl/side.h"
 
 using namespace towpath::nixl;
 using towpath::Code;
@@ -40,18 +42,29 @@ Result<Answers> query(NixlAgent& nixl, const nixl_capi_reg_dlist_s& list,
   return answers;
 }
 
-Status check_remote(NixlAgent& nixl, const nixl_capi_remote_dlist_s& list) {
-  bool any = false;
-  for (const RemoteEntry& entry : list.entries) {
-    if (entry.is_hole) continue;
-    any = true;
-    TOWPATH_TRY(nixl.agent().check_peer(entry.agent));
-  }
-  if (!any) return error(Code::not_found, "a view of no peer's memory");
-  return {};
+Result<MemoryView> local_view(NixlAgent& nixl, const nixl_capi_xfer_dlist_s& list) {
+  TOWPATH_TRY(const towpath::MemoryKind kind, list.kind());
+  std::vector<towpath::Descriptor> elements;
+  elements.reserve(list.entries.size());
+  for (const PlainEntry& entry : list.entries) elements.push_back(entry.where);
+  return MemoryView::of_own(nixl.agent(), {kind, elements});
 }
 
-Status no_views() { return error(Code::unsupported, "no backend makes memory views for a GPU"); }
+Result<MemoryView> remote_view(NixlAgent& nixl, const nixl_capi_remote_dlist_s& list) {
+  TOWPATH_TRY(const towpath::MemoryKind kind, list.kind());
+  std::vector<RemoteElement> elements;
+  elements.reserve(list.entries.size());
+  for (const RemoteEntry& entry : list.entries)
+    elements.push_back({entry.where, entry.agent, entry.is_hole});
+  return MemoryView::of_peers(nixl.agent(), kind, elements);
+}
+
+nixl_capi_status_t give(NixlAgent& nixl, Result<MemoryView> view, nixl_capi_opt_args_t opt_args,
+                        nixl_capi_mem_view_t* into) {
+  if (!view.ok()) return nixl.report(view.status(), "make a memory view");
+  *into = new nixl_capi_mem_view_s{{{}, *std::move(view), backends_of(opt_args)}};
+  return NIXL_CAPI_SUCCESS;
+}
 
 }  // namespace
 
@@ -113,27 +126,22 @@ nixl_capi_status_t nixl_capi_query_resp_list_get_params(nixl_capi_query_resp_lis
 
 nixl_capi_status_t nixl_capi_prep_mem_view_local(nixl_capi_agent_t agent,
                                                  nixl_capi_xfer_dlist_t descs,
-                                                 nixl_capi_mem_view_t* mvh, nixl_capi_opt_args_t) {
-  return call(given(agent, descs, mvh), [&] {
-    NixlAgent& nixl = *agent->nixl;
-    const auto list = descs->descriptors();
-    const Status here = list.ok() ? nixl.agent().prepare(*list).status() : list.status();
-    return nixl.report(here.ok() ? no_views() : here, "make a memory view");
-  });
+                                                 nixl_capi_mem_view_t* mvh,
+                                                 nixl_capi_opt_args_t opt_args) {
+  return call(given(agent, descs, mvh),
+              [&] { return give(*agent->nixl, local_view(*agent->nixl, *descs), opt_args, mvh); });
 }
 
 nixl_capi_status_t nixl_capi_prep_mem_view_remote(nixl_capi_agent_t agent,
                                                   nixl_capi_remote_dlist_t descs,
-                                                  nixl_capi_mem_view_t* mvh, nixl_capi_opt_args_t) {
-  return call(given(agent, descs, mvh), [&] {
-    const Status there = check_remote(*agent->nixl, *descs);
-    return agent->nixl->report(there.ok() ? no_views() : there, "make a memory view");
-  });
+                                                  nixl_capi_mem_view_t* mvh,
+                                                  nixl_capi_opt_args_t opt_args) {
+  return call(given(agent, descs, mvh),
+              [&] { return give(*agent->nixl, remote_view(*agent->nixl, *descs), opt_args, mvh); });
 }
 
-// None was ever made, so this is none.
-nixl_capi_status_t nixl_capi_release_mem_view(nixl_capi_agent_t, nixl_capi_mem_view_t) {
-  return NIXL_CAPI_ERROR_INVALID_PARAM;
+nixl_capi_status_t nixl_capi_release_mem_view(nixl_capi_agent_t agent, nixl_capi_mem_view_t mvh) {
+  return given(agent) ? destroy(mvh) : NIXL_CAPI_ERROR_INVALID_PARAM;
 }
 
 }  // extern "C"

@@ -6,6 +6,7 @@
 #include "bindings/nixl/lists.h"
 #include "bindings/nixl/nixl_agent.h"
 #include "bindings/nixl/request.h"
+#include "bindings/nixl/side.h"
 #include "bindings/nixl/vocabulary.h"
 
 using namespace towpath::nixl;
@@ -18,12 +19,6 @@ using towpath::agent::Selection;
 using towpath::agent::Transfer;
 using towpath::agent::TransferOptions;
 using towpath::nixl::NixlBackend;
-
-/// One side of transfers. The backends are those that its maker asked for; none: all.
-struct nixl_capi_xfer_dlist_handle_s {
-  PreparedList list;
-  std::vector<NixlBackend> backends;
-};
 
 namespace {
 
@@ -89,18 +84,26 @@ struct Indices {
   size_t count;
 };
 
+using Chosen = MemoryView::Choice;
+
+Result<Chosen> choose(const nixl_capi_xfer_dlist_handle_s& side, Indices indices) {
+  TOWPATH_TRY(std::vector<std::uint32_t> chosen, indices_of(indices.first, indices.count));
+  if (side.view) return side.view->choose(std::move(chosen));
+  return Chosen{side.list, std::move(chosen)};
+}
+
 Result<nixl_capi_xfer_req_s> make(NixlAgent& nixl, TransferOp op,
                                   const nixl_capi_xfer_dlist_handle_s& local, Indices here,
                                   const nixl_capi_xfer_dlist_handle_s& remote, Indices there,
                                   const nixl_capi_opt_args_s* given) {
-  TOWPATH_TRY(const std::vector<std::uint32_t> mine, indices_of(here.first, here.count));
-  TOWPATH_TRY(const std::vector<std::uint32_t> theirs, indices_of(there.first, there.count));
+  TOWPATH_TRY(const Chosen mine, choose(local, here));
+  TOWPATH_TRY(const Chosen theirs, choose(remote, there));
   TransferOptions options = transfer_options(given);
   const std::vector<NixlBackend>& asked = backends_for(given, local, remote);
   options.backends = towpath::nixl::types_of(asked);
-  options.local = Selection::of(mine);
-  options.remote = Selection::of(theirs);
-  return request_of(nixl.agent().make_transfer(op, local.list, remote.list, options), asked);
+  options.local = Selection::of(mine.indices);
+  options.remote = Selection::of(theirs.indices);
+  return request_of(nixl.agent().make_transfer(op, *mine.list, *theirs.list, options), asked);
 }
 
 Result<nixl_capi_xfer_req_s> make(NixlAgent& nixl, TransferOp op,
@@ -138,7 +141,8 @@ nixl_capi_status_t nixl_capi_prep_xfer_dlist(nixl_capi_agent_t agent, const char
   return call(given(agent, agent_name, descs, dlist_hndl), [&] {
     auto list = prepare(*agent->nixl, agent_name, *descs);
     if (!list.ok()) return agent->nixl->report(list.status(), "prepare a list");
-    *dlist_hndl = new nixl_capi_xfer_dlist_handle_s{*std::move(list), backends_of(opt_args)};
+    *dlist_hndl = new nixl_capi_xfer_dlist_handle_s{
+        std::make_shared<const PreparedList>(*std::move(list)), {}, backends_of(opt_args)};
     return NIXL_CAPI_SUCCESS;
   });
 }

@@ -303,8 +303,13 @@ nixl_capi_status_t nixl_capi_query_resp_list_has_value(nixl_capi_query_resp_list
 nixl_capi_status_t nixl_capi_query_resp_list_get_params(nixl_capi_query_resp_list_t list,
                                                         size_t index, nixl_capi_params_t* params);
 
-/* Memory views serve transfers that a GPU starts. No backend offers them: BACKEND, after NOT_FOUND
-   for a peer that is not known. */
+/* Elements of this agent, or of several peers with holes between, looked up once. NIXL makes views
+   of a GPU's memory, for transfers that it starts: here they are BACKEND. Ours are of DRAM, and a
+   pointer to one, cast to nixl_capi_xfer_dlist_handle_t, is a side of nixl_capi_make_xfer_req():
+   indices name elements of the view, all of one peer and none of them a hole, else INVALID_PARAM.
+   The caller gives it back with nixl_capi_release_mem_view() and with nothing else; requests that
+   were made with it go on. NOT_FOUND: no elements, holes alone, memory that is not registered, a
+   peer that is not known. */
 nixl_capi_status_t nixl_capi_prep_mem_view_local(nixl_capi_agent_t agent,
                                                  nixl_capi_xfer_dlist_t descs,
                                                  nixl_capi_mem_view_t* mvh,

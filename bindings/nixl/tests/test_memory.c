@@ -1,6 +1,7 @@
 /* Registrations by value, questions to backends, views. */
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agents.h"
@@ -167,22 +168,126 @@ static void questions_refuse_nulls(void) {
   close_side(&side);
 }
 
-static void views_are_refused(void) {
+enum { kPiece = 64 };
+
+/* Agents "alone", "left" and "right", each with memory; the first knows the others. */
+struct three {
+  struct side alone, left, right;
+};
+
+static char mine[2 * kPiece], of_left[2 * kPiece], of_right[2 * kPiece];
+
+static struct three open_three(void) {
+  struct three three = {open_side("alone", peer_plugin()), open_side("left", peer_plugin()),
+                        open_side("right", peer_plugin())};
+  register_bytes(&three.alone, mine, sizeof mine);
+  register_bytes(&three.left, of_left, sizeof of_left);
+  register_bytes(&three.right, of_right, sizeof of_right);
+  introduce(&three.alone, &three.left);
+  introduce(&three.alone, &three.right);
+  for (int i = 0; i < (int)sizeof mine; ++i) mine[i] = (char)(i + 1);
+  memset(of_left, 0, sizeof of_left);
+  memset(of_right, 0, sizeof of_right);
+  return three;
+}
+
+static void close_three(struct three* three) {
+  close_side(&three->right);
+  close_side(&three->left);
+  close_side(&three->alone);
+}
+
+static nixl_capi_mem_view_t local_view(struct three* three) {
+  nixl_capi_xfer_dlist_t list = piece_list(mine, kPiece, 2);
+  nixl_capi_mem_view_t view = NULL;
+  OK(nixl_capi_prep_mem_view_local(three->alone.agent, list, &view, three->alone.args));
+  OK(nixl_capi_destroy_xfer_dlist(list));
+  return view;
+}
+
+/* A hole, the second piece of "right", both of "left". */
+static nixl_capi_mem_view_t remote_view(struct three* three) {
+  nixl_capi_remote_dlist_t list = NULL;
+  nixl_capi_mem_view_t view = NULL;
+  OK(nixl_capi_create_remote_dlist(NIXL_CAPI_MEM_DRAM, &list));
+  OK(nixl_capi_remote_dlist_add_desc(list, 0, 0, 0, NULL));
+  OK(nixl_capi_remote_dlist_add_desc(list, (uintptr_t)of_right + kPiece, kPiece, 0, "right"));
+  OK(nixl_capi_remote_dlist_add_desc(list, (uintptr_t)of_left, kPiece, 0, "left"));
+  OK(nixl_capi_remote_dlist_add_desc(list, (uintptr_t)of_left + kPiece, kPiece, 0, "left"));
+  OK(nixl_capi_prep_mem_view_remote(three->alone.agent, list, &view, NULL));
+  OK(nixl_capi_destroy_remote_dlist(list));
+  return view;
+}
+
+static nixl_capi_status_t make_write(struct three* three, nixl_capi_mem_view_t local,
+                                     const int* here, nixl_capi_mem_view_t remote, const int* there,
+                                     size_t count, nixl_capi_xfer_req_t* made) {
+  return nixl_capi_make_xfer_req(three->alone.agent, NIXL_CAPI_XFER_OP_WRITE,
+                                 (nixl_capi_xfer_dlist_handle_t)local, here, count,
+                                 (nixl_capi_xfer_dlist_handle_t)remote, there, count, made, NULL);
+}
+
+static void views_are_sides_of_requests(void) {
+  static const int kBoth[] = {0, 1}, kSecond[] = {1}, kLeft[] = {3, 2}, kRight[] = {1};
+  struct three three = open_three();
+  nixl_capi_agent_t agent = three.alone.agent;
+  nixl_capi_mem_view_t local = local_view(&three), remote = remote_view(&three);
+  nixl_capi_xfer_req_t left = NULL, right = NULL;
+  OK(make_write(&three, local, kBoth, remote, kLeft, 2, &left));
+  OK(make_write(&three, local, kSecond, remote, kRight, 1, &right));
+  OK(nixl_capi_release_mem_view(agent, local)); /* the requests go on without them */
+  OK(nixl_capi_release_mem_view(agent, remote));
+  CHECK(nixl_capi_post_xfer_req(agent, left, NULL) >= 0);
+  CHECK(nixl_capi_post_xfer_req(agent, right, NULL) >= 0);
+  CHECK_IS(status_at_end(agent, left), NIXL_CAPI_SUCCESS);
+  CHECK_IS(status_at_end(agent, right), NIXL_CAPI_SUCCESS);
+  CHECK(memcmp(of_left + kPiece, mine, kPiece) == 0 && memcmp(of_left, mine + kPiece, kPiece) == 0);
+  CHECK(memcmp(of_right + kPiece, mine + kPiece, kPiece) == 0 && of_right[1] == 0);
+  drop(agent, left);
+  drop(agent, right);
+  close_three(&three);
+}
+
+static void elements_that_a_view_has_not_are_refused(void) {
+  static const int kGood[] = {0, 1}, kHole[] = {2, 0}, kFar[] = {4, 2}, kNegative[] = {-1, 2},
+                   kTwoPeers[] = {3, 1};
+  struct three three = open_three();
+  nixl_capi_mem_view_t local = local_view(&three), remote = remote_view(&three);
+  nixl_capi_xfer_req_t none = NULL;
+  INVALID(make_write(&three, local, kGood, remote, kHole, 2, &none));
+  INVALID(make_write(&three, local, kGood, remote, kFar, 2, &none));
+  INVALID(make_write(&three, local, kGood, remote, kNegative, 2, &none));
+  INVALID(make_write(&three, local, kGood, remote, kTwoPeers, 2, &none));
+  INVALID(make_write(&three, local, kFar, remote, kGood, 2, &none));
+  INVALID(make_write(&three, local, kGood, remote, kGood, 0, &none));
+  INVALID(make_write(&three, remote, kTwoPeers + 1, local, kGood, 1, &none)); /* sides swapped */
+  CHECK(none == NULL);
+  OK(nixl_capi_release_mem_view(three.alone.agent, local));
+  OK(nixl_capi_release_mem_view(three.alone.agent, remote));
+  close_three(&three);
+}
+
+static void views_of_nothing_that_can_be_reached_are_refused(void) {
   struct side side = open_side("alone", peer_plugin());
   struct side peer = open_side("peer", peer_plugin());
   nixl_capi_xfer_dlist_t local = xfer_list(NIXL_CAPI_MEM_DRAM, memory, 16);
-  nixl_capi_remote_dlist_t remote = NULL;
+  nixl_capi_xfer_dlist_t gpu = xfer_list(NIXL_CAPI_MEM_VRAM, memory, 16);
+  nixl_capi_remote_dlist_t remote = NULL, gpus = NULL;
   nixl_capi_mem_view_t view = NULL;
   NOT_FOUND(nixl_capi_prep_mem_view_local(side.agent, local, &view, side.args));
-  register_bytes(&side, memory, 4096);
-  BACKEND(nixl_capi_prep_mem_view_local(side.agent, local, &view, NULL));
-  OK(nixl_capi_create_remote_dlist(NIXL_CAPI_MEM_VRAM, &remote));
+  BACKEND(nixl_capi_prep_mem_view_local(side.agent, gpu, &view, NULL));
+  OK(nixl_capi_xfer_dlist_clear(local));
+  NOT_FOUND(nixl_capi_prep_mem_view_local(side.agent, local, &view, NULL)); /* no elements */
+  OK(nixl_capi_create_remote_dlist(NIXL_CAPI_MEM_DRAM, &remote));
   OK(nixl_capi_remote_dlist_add_desc(remote, 4096, 16, 0, NULL));
   NOT_FOUND(nixl_capi_prep_mem_view_remote(side.agent, remote, &view, NULL)); /* only a hole */
   OK(nixl_capi_remote_dlist_add_desc(remote, 4096, 16, 0, "peer"));
   NOT_FOUND(nixl_capi_prep_mem_view_remote(side.agent, remote, &view, side.args));
   introduce(&side, &peer);
-  BACKEND(nixl_capi_prep_mem_view_remote(side.agent, remote, &view, side.args));
+  NOT_FOUND(nixl_capi_prep_mem_view_remote(side.agent, remote, &view, side.args));
+  OK(nixl_capi_create_remote_dlist(NIXL_CAPI_MEM_VRAM, &gpus));
+  OK(nixl_capi_remote_dlist_add_desc(gpus, 4096, 16, 0, "peer"));
+  BACKEND(nixl_capi_prep_mem_view_remote(side.agent, gpus, &view, side.args));
   INVALID(nixl_capi_prep_mem_view_local(NULL, local, &view, NULL));
   INVALID(nixl_capi_prep_mem_view_local(side.agent, NULL, &view, NULL));
   INVALID(nixl_capi_prep_mem_view_local(side.agent, local, NULL, NULL));
@@ -192,7 +297,9 @@ static void views_are_refused(void) {
   CHECK(view == NULL);
   INVALID(nixl_capi_release_mem_view(side.agent, NULL));
   INVALID(nixl_capi_release_mem_view(NULL, NULL));
+  OK(nixl_capi_destroy_remote_dlist(gpus));
   OK(nixl_capi_destroy_remote_dlist(remote));
+  OK(nixl_capi_destroy_xfer_dlist(gpu));
   OK(nixl_capi_destroy_xfer_dlist(local));
   close_side(&peer);
   close_side(&side);
@@ -206,5 +313,8 @@ const struct test_case memory_cases[] = {
      memory_that_no_backend_takes_is_not_registered},
     {"memory.files_are_asked_about", files_are_asked_about},
     {"memory.questions_refuse_nulls", questions_refuse_nulls},
-    {"memory.views_are_refused", views_are_refused},
+    {"memory.views_are_sides_of_requests", views_are_sides_of_requests},
+    {"memory.elements_that_a_view_has_not_are_refused", elements_that_a_view_has_not_are_refused},
+    {"memory.views_of_nothing_that_can_be_reached_are_refused",
+     views_of_nothing_that_can_be_reached_are_refused},
     {NULL, NULL}};

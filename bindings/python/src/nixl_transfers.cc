@@ -41,6 +41,7 @@ agent::TransferOptions options_of(const Given& given, std::size_t message, std::
 }
 
 constexpr std::uint64_t kViewBit = std::uint64_t{1} << 63U;  // of no prepared list
+constexpr std::string_view kNobody = "NULL_AGENT";           // a hole of a remote list
 
 std::size_t count_of(py::handle indices) {
   const Py_ssize_t count = PyObject_Size(indices.ptr());
@@ -97,7 +98,7 @@ NixlTransfers::Part NixlTransfers::part(py::handle handle, py::handle indices) c
   if (const PyPrepared* const list = lists_.find(number)) return {list->get(), std::move(wanted)};
   const auto* const view = (number & kViewBit) == 0 ? nullptr : views_.find(number & ~kViewBit);
   if (view == nullptr) no_such("prepared list", number);
-  MemoryView::Choice chosen = unwrap((*view)->choose(wanted));
+  nixl::MemoryView::Choice chosen = unwrap((*view)->choose(wanted.numbers((*view)->size())));
   return {std::move(chosen.list), Indices(std::move(chosen.indices))};
 }
 
@@ -105,20 +106,25 @@ NixlTransfers::Part NixlTransfers::part(py::handle handle, py::handle indices) c
 
 constexpr Signature kPrepareView{"prepMemView", {"dlist", "backends"}, 1};
 py::object NixlTransfers::prepare_view(const Given& given) {
-  MemoryView view = [&] {
+  nixl::MemoryView view = [&] {
     if (const XferList* const own = as_xfer_list(given[0])) {
       const auto items = own->items.get();
       return agent_.ask([&](Agent& agent) {
-        return MemoryView::of_own(agent, {own->kind, *items});
+        return nixl::MemoryView::of_own(agent, {own->kind, *items});
       });
     }
     if (!py::isinstance<RemoteList>(given[0]))
       throw py::type_error("a memory view is made of a nixlXferDList or a nixlRemoteDList");
     const auto& list = py::cast<const RemoteList&>(given[0]);
     const auto items = list.items.get();
-    return agent_.ask([&](Agent& agent) { return MemoryView::of_peers(agent, list.kind, *items); });
+    std::vector<nixl::RemoteElement> elements;
+    elements.reserve(items->size());
+    for (const RemoteItem& item : *items)
+      elements.push_back({item.where, item.agent, item.agent == kNobody});
+    return agent_.ask(
+        [&](Agent& agent) { return nixl::MemoryView::of_peers(agent, list.kind, elements); });
   }();
-  return py::int_(views_.add(std::make_shared<const MemoryView>(std::move(view))) | kViewBit);
+  return py::int_(views_.add(std::make_shared<const nixl::MemoryView>(std::move(view))) | kViewBit);
 }
 
 constexpr Signature kReleaseView{"releaseMemView", {"mvh"}, 1};

@@ -7,12 +7,14 @@
 
 #include <pybind11/pybind11.h>
 
+#include <towpath/compat/nixl/memory_view.h>
+
 #include "bindings/python/src/agent.h"
 #include "bindings/python/src/convert.h"
 #include "bindings/python/src/handle_table.h"
 #include "bindings/python/src/nixl_calls.h"
-#include "bindings/python/src/nixl_views.h"
 #include "bindings/python/src/side.h"
+#include "bindings/python/src/tables.h"
 #include "bindings/python/src/transfer.h"
 
 namespace towpath::python {
@@ -64,7 +66,7 @@ class NixlTransfers {
   py::object in_progress_;
   HandleTable<PyPrepared> lists_;
   HandleTable<Request> requests_;
-  HandleTable<std::shared_ptr<const MemoryView>> views_;
+  HandleTable<std::shared_ptr<const nixl::MemoryView>> views_;
 };
 
 void bind_nixl_transfers(py::module_& module);

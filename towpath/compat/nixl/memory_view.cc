@@ -1,15 +1,12 @@
-#include "bindings/python/src/nixl_views.h"
-
 #include <algorithm>
 #include <map>
 #include <utility>
 
+#include <towpath/compat/nixl/memory_view.h>
 #include <towpath/core/text.h>
 
-namespace towpath::python {
+namespace towpath::nixl {
 namespace {
-
-constexpr std::string_view kNobody = "NULL_AGENT";
 
 Status check_kind(MemoryKind kind) {
   if (kind == MemoryKind::system || kind == MemoryKind::pinned) return {};
@@ -43,14 +40,14 @@ Result<MemoryView> MemoryView::of_own(agent::Agent& agent, const DescriptorView&
 }
 
 Result<MemoryView> MemoryView::of_peers(agent::Agent& agent, MemoryKind kind,
-                                        const std::vector<RemoteItem>& items) {
+                                        std::span<const RemoteElement> wanted) {
   TOWPATH_TRY(check_kind(kind));
-  TOWPATH_TRY(check_count(items.size()));
+  TOWPATH_TRY(check_count(wanted.size()));
   MemoryView view;
   std::map<std::string_view, std::uint32_t> part_of;
   std::vector<std::vector<Descriptor>> elements;
-  for (const RemoteItem& item : items) {
-    if (item.agent == kNobody) {
+  for (const RemoteElement& item : wanted) {
+    if (item.is_hole) {
       view.places_.push_back({kHole, 0});
       continue;
     }
@@ -72,8 +69,7 @@ Result<MemoryView> MemoryView::of_peers(agent::Agent& agent, MemoryKind kind,
   return view;
 }
 
-Result<MemoryView::Choice> MemoryView::choose(const Indices& indices) const {
-  std::vector<std::uint32_t> chosen = indices.numbers(places_.size());
+Result<MemoryView::Choice> MemoryView::choose(std::vector<std::uint32_t> chosen) const {
   std::uint32_t part = kHole;
   for (std::uint32_t& index : chosen) {
     if (index >= places_.size() || places_[index].part == kHole)
@@ -93,4 +89,4 @@ Result<MemoryView::Choice> MemoryView::choose(const Indices& indices) const {
   return Choice{parts_[part].list, std::move(chosen)};
 }
 
-}  // namespace towpath::python
+}  // namespace towpath::nixl
