@@ -1,5 +1,6 @@
 """What the tests of foreign crates share: cargo, and a copy of a crate that can be built."""
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -42,3 +43,36 @@ def fetch(crate, wanted, work):
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(Path(package["manifest_path"]).parent, copy)
     return package["version"], copy
+
+
+def without_nixl(args, store=None):
+    """What builds and tests of crates see: no NIXL to link, no CUDA, our libnixl_capi.so on the loader's path, and an
+    etcd where one runs."""
+    if not (args.library / "libnixl_capi.so").exists():
+        raise CannotRun(f"no libnixl_capi.so in {args.library}")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("NIXL_", "TOWPATH_", "CUDA_"))}
+    env.update(NIXL_PREFIX=str(args.work / "no-nixl-here"), NIXL_LOG_LEVEL="FATAL", LD_LIBRARY_PATH=str(args.library))
+    if store:
+        env["NIXL_ETCD_ENDPOINTS"] = f"http://{store}"
+    return env
+
+
+def run_suite(name, folder, work, *, env, options=(), left_out=()):
+    """True when the suite of the crate in `folder` passed; prints what it came to. `left_out`: test -> why."""
+    skips = [word for test in left_out for word in ("--skip", test)]
+    # Not in the crate's folder: it names a toolchain there that need not be installed.
+    done = cargo("test", "--manifest-path", str(folder / "Cargo.toml"), "--no-fail-fast", "--tests", "--lib", *options,
+                 "--", "--test-threads=1", *skips, cwd=work, env={**env, "CARGO_TARGET_DIR": str(work / f"target-{name}")},
+                 check=False)
+    log = work / f"{name}.log"
+    log.write_text(done.stdout)
+    counts = re.findall(r"test result: \w+\. (\d+) passed; (\d+) failed", done.stdout)
+    passed, failed = (sum(int(pair[i]) for pair in counts) for i in (0, 1))
+    for test in sorted(set(re.findall(r"^    (\w[\w:]*)$", done.stdout, re.M))):
+        print(f"  FAILED {test}")
+    if not counts:
+        print(done.stdout[-3000:])
+    print(f"  {passed} passed, {failed} failed; all of it: {log}")
+    for test, why in dict(left_out).items():
+        print(f"  left out: {test}: {why}")
+    return done.returncode == 0 and passed > 0

@@ -22,13 +22,14 @@
 
 namespace towpath::backend {
 
-/// The most bytes of fields that a record may have, those of later versions included.
+/// The most bytes of fields that a record usually may have, those of later versions included.
 inline constexpr std::uint64_t kMaxRecordBytes = 4096;
 
 struct RecordForm {
   wire::MessageKind kind;
   const wire::Schema& schema;  ///< its name is the record's
   std::uint16_t oldest = 1;    ///< version that can be read
+  std::uint64_t max_bytes = kMaxRecordBytes;
 };
 
 /// `write(wire::Encoder&)` puts the fields. Errors: those of Encoder::finish().
@@ -65,7 +66,7 @@ template <typename Visit>
 Status open_record(const RecordForm& form, ConstByteSpan bytes, Visit&& visit) {
   const wire::OpenLimits limits{.type = form.kind.type,
                                 .max_version = form.kind.version,
-                                .max_payload_bytes = kMaxRecordBytes};
+                                .max_payload_bytes = form.max_bytes};
   const auto message = wire::open(bytes, limits);
   if (!message.ok()) return no_such_record(form, message.status());
   if (message->kind.version < form.oldest) return too_old(form, message->kind.version);

@@ -17,7 +17,7 @@ struct AgentIdentity {
   friend auto operator<=>(const AgentIdentity&, const AgentIdentity&) = default;
 };
 
-inline constexpr std::size_t kMaxAgentName = 1024;
+inline constexpr std::size_t kMaxAgentName = 16 * 1024;
 
 /// "decode-0 (incarnation 0x5f3a)".
 inline std::string to_string(const AgentIdentity& agent) {

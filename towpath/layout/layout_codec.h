@@ -14,7 +14,7 @@ namespace towpath::layout {
 
 inline constexpr std::uint16_t kLayoutVersion = 1;
 /// Of the payload: kMaxRegions regions, each with its numbers at their longest, and the rest.
-inline constexpr std::uint64_t kMaxLayoutBytes = kMaxRegions * 56 + 8192;
+inline constexpr std::uint64_t kMaxLayoutBytes = kMaxRegions * 56 + kMaxAgentName + 8192;
 
 /// A sealed message. Errors: as LayoutDescriptor::validate(); invalid_argument (no agent name or no
 /// incarnation: a peer could not report whose memory it is).

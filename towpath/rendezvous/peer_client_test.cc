@@ -130,7 +130,8 @@ TEST_F(PeerClientTest, metadata_over_the_limit_is_refused_at_its_header) {
   client = PeerClient::open({.max_metadata_bytes = 100}, clock).value();
   fetch();
   auto peer = accept();
-  peer.write(ConstByteSpan(encode({FrameKind::metadata, "a", Bytes(5000)})).first(32));
+  peer.write(
+      ConstByteSpan(encode({FrameKind::metadata, "a", Bytes(kMaxAgentName + 5000)})).first(32));
   EXPECT_EQ(answer(), Code::out_of_range);
 }
 
@@ -289,8 +290,9 @@ TEST_F(PeerClientTest, callback_may_cancel_and_ask_again) {
 TEST_F(PeerClientTest, wrong_calls_are_reported_at_once) {
   const auto ignore = [](Result<Bytes>) {};
   EXPECT_EQ(client->fetch(address, "", Deadline::never(), ignore).code(), Code::invalid_argument);
-  EXPECT_EQ(client->fetch(address, std::string(1025, 'x'), Deadline::never(), ignore).code(),
-            Code::invalid_argument);
+  EXPECT_EQ(
+      client->fetch(address, std::string(kMaxAgentName + 1, 'x'), Deadline::never(), ignore).code(),
+      Code::invalid_argument);
   EXPECT_EQ(
       client->push(address, {"a", Bytes(kMaxMetadataBytes + 1)}, Deadline::never(), [](Status) {})
           .code(),

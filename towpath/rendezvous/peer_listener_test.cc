@@ -220,7 +220,7 @@ TEST_F(PeerListenerTest, oversized_frame_is_refused_before_it_is_stored) {
   listen();
   RawClient big(options.address);
   big.greet();
-  big.write(ConstByteSpan(encode({FrameKind::publish, "b", Bytes(5000)})));
+  big.write(ConstByteSpan(encode({FrameKind::publish, "b", Bytes(kMaxAgentName + 5000)})));
   settle();
   EXPECT_TRUE(big.is_closed());
   EXPECT_EQ(listener->buffered_bytes(), 0U);

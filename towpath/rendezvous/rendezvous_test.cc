@@ -92,7 +92,7 @@ TEST_P(RendezvousTest, metadata_goes_with_the_one_who_published_it) {
 }
 
 TEST_P(RendezvousTest, names_and_metadata_may_hold_any_bytes) {
-  const std::string longest(1024, '\xfe');
+  const std::string longest(kMaxAgentName, '\xfe');
   const std::string odd("\0/..%\n", 6);
   ASSERT_TRUE(here->publish(longest, as_bytes(odd)).ok());
   ASSERT_TRUE(here->publish(odd, {}).ok());
@@ -117,7 +117,7 @@ TEST_P(RendezvousTest, parts_of_a_metadata_stand_under_labels_and_go_with_it) {
 TEST_P(RendezvousTest, wrong_calls_are_reported_at_once) {
   const auto ignore = [](Result<Bytes>) {};
   EXPECT_EQ(here->publish("", {}).code(), Code::invalid_argument);
-  EXPECT_EQ(here->publish(std::string(1025, 'x'), {}).code(), Code::invalid_argument);
+  EXPECT_EQ(here->publish(std::string(kMaxAgentName + 1, 'x'), {}).code(), Code::invalid_argument);
   EXPECT_EQ(here->publish({"a", std::string(257, 'x')}, {}).code(), Code::invalid_argument);
   EXPECT_EQ(here->publish("a", Bytes(kMaxMetadataBytes + 1)).code(), Code::out_of_range);
   EXPECT_EQ(here->fetch("", Deadline::never(), ignore).code(), Code::invalid_argument);

@@ -1,5 +1,6 @@
 /* Agents and their backends. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "agents.h"
 
@@ -30,6 +31,30 @@ static void agents_need_a_name(void) {
   INVALID(nixl_capi_create_configured_agent("alone", &config, NULL));
   INVALID(nixl_capi_destroy_agent(NULL));
   CHECK(agent == NULL);
+}
+
+static void names_may_be_long(void) {
+  enum { kLong = 10000, kLongest = 16384 };
+  static char name[kLongest + 2];
+  memset(name, 'n', kLongest + 1);
+  nixl_capi_agent_t none = NULL;
+  BACKEND(nixl_capi_create_agent(name, &none));
+  CHECK(none == NULL);
+  name[kLong] = '\0';
+  struct side side = open_side(name, peer_plugin());
+  struct side peer = open_side("peer", peer_plugin());
+  nixl_capi_notif_map_t map = NULL;
+  OK(nixl_capi_create_notif_map(&map));
+  introduce(&peer, &side);
+  introduce(&side, &peer);
+  OK(nixl_capi_gen_notif(peer.agent, name, "to", 2, NULL));
+  CHECK(wait_notifications(side.agent, map, "peer", 1));
+  OK(nixl_capi_gen_notif(side.agent, "peer", "from", 4, NULL));
+  OK(nixl_capi_notif_map_clear(map));
+  CHECK(wait_notifications(peer.agent, map, name, 1));
+  OK(nixl_capi_destroy_notif_map(map));
+  close_side(&peer);
+  close_side(&side);
 }
 
 static bool lists(nixl_capi_string_list_t plugins, const char* wanted) {
@@ -220,6 +245,7 @@ static void what_no_variable_says_the_configuration_file_does(void) {
 const struct test_case agent_cases[] = {
     {"agent.agents_come_and_go", agents_come_and_go},
     {"agent.agents_need_a_name", agents_need_a_name},
+    {"agent.names_may_be_long", names_may_be_long},
     {"agent.plugins_are_listed_by_the_names_that_users_know",
      plugins_are_listed_by_the_names_that_users_know},
     {"agent.plugins_report_their_memory_and_parameters", plugins_report_their_memory_and_parameters},

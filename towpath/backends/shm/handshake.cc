@@ -82,7 +82,8 @@ constexpr FieldRule kHelloRules[] = {
     {kRing, "ring", Kind::nested, kAtMostOne, kMaxFileBytes, &kFileSchema},
 };
 constexpr Schema kHelloSchema("shm hello", kHelloRules);
-constexpr RecordForm kHelloForm{{MessageType::peer_hello, 1}, kHelloSchema};
+constexpr RecordForm kHelloForm{
+    {MessageType::peer_hello, 1}, kHelloSchema, 1, kMaxRecordBytes + kMaxAgentName};
 
 // ---- Files and hosts
 

@@ -22,7 +22,8 @@
 namespace towpath::kvbm {
 
 /// kMaxRegions regions, each with its numbers at their longest, and the rest.
-inline constexpr std::size_t kMaxKvbmJsonBytes = layout::kMaxRegions * 64 + 65536;
+inline constexpr std::size_t kMaxKvbmJsonBytes =
+    layout::kMaxRegions * 64 + 6 * kMaxAgentName + 65536;
 
 /// Stricter than KVBM's own reader, which takes what it does not know for nothing: here a field
 /// that version 1 has not, or one that comes twice, is refused by name.

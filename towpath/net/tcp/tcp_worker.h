@@ -23,6 +23,7 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/core/finding.h>
+#include <towpath/core/identity.h>
 #include <towpath/net/messages/message_worker.h>
 
 namespace towpath::net {
@@ -32,7 +33,8 @@ struct TcpOptions {
   std::vector<std::string> devices;
   std::size_t head_bytes = 16 * 1024;  ///< of a message, at most
   std::size_t body_bytes = 1024 * 1024;
-  std::size_t first_bytes = 4096;  ///< of a message of a side that has not proven itself
+  /// Of a message of a side that has not proven itself: it says its name.
+  std::size_t first_bytes = 4096 + kMaxAgentName;
   /// Whether all bytes travel in TLS 1.3, by a key that the address has in it. Peers that do not
   /// speak it are refused; a dialler of one that does speaks it too.
   bool tls = false;
