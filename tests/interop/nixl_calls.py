@@ -5,9 +5,11 @@ that both must give alike, or the name of the exception; never an address or a t
 """
 import itertools
 import json
+import logging
 import os
 import time
 
+import nixl
 import numpy as np
 from nixl import _bindings as bind
 from nixl._api import nixl_agent, nixl_agent_config
@@ -47,6 +49,103 @@ def wait(ready):
         if (found := ready()) is not None:
             return found
     return "nothing came"
+
+
+# What `import nixl` gives, but for what its modules import themselves.
+NAMES = """
+    BLK_SEG DEFAULT_COMM_PORT DRAM_SEG FILE_SEG LOGGING_CONFIG NIXL_COST_ANALYTICAL_BACKEND NIXL_ERR_BACKEND
+    NIXL_ERR_INVALID_PARAM NIXL_ERR_MISMATCH NIXL_ERR_NOT_ALLOWED NIXL_ERR_NOT_FOUND NIXL_ERR_NOT_POSTED
+    NIXL_ERR_NOT_SUPPORTED NIXL_ERR_REPOST_ACTIVE NIXL_ERR_UNKNOWN NIXL_INIT_AGENT NIXL_IN_PROG NIXL_READ
+    NIXL_SUCCESS NIXL_THREAD_SYNC_DEFAULT NIXL_THREAD_SYNC_NONE NIXL_THREAD_SYNC_RW NIXL_THREAD_SYNC_STRICT
+    NIXL_WRITE OBJ_SEG VRAM_SEG ba_buf free_passthru get_logger logger malloc_passthru nixlAgent
+    nixlAgentConfig nixlBackendError nixlCancelledError nixlInvalidParamError nixlMismatchError
+    nixlNoTelemetryError nixlNotAllowedError nixlNotFoundError nixlNotPostedError nixlNotSupportedError
+    nixlRegDList nixlRemoteDList nixlRemoteDisconnectError nixlRepostActiveError nixlUnknownError nixlXferDList
+    nixlXferTelemetry nixl_agent nixl_agent_config nixl_backend_handle nixl_cost_t nixl_mem_t
+    nixl_prepped_dlist_handle nixl_status_t nixl_thread_sync_t nixl_xfer_handle nixl_xfer_op_t
+    set_log_level_by_env setup_logging verify_transfer HAVE_UCX_GPU_DEVICE_API""".split()
+
+
+def what_is_exported():
+    call("names that are missing", lambda: [name for name in NAMES if not hasattr(nixl, name)])
+    call("numbers of names", lambda: {
+        name: int(getattr(nixl, name)) for name in NAMES
+        if name.isupper() and not isinstance(getattr(nixl, name), (dict, str, bool))})
+    call("errors", lambda: {name: getattr(nixl, name).__mro__[1].__name__ for name in NAMES if name.endswith("Error")})
+
+    def level(said):
+        os.environ["NIXL_LOG_LEVEL"] = said
+        one = logging.getLogger("a test's")
+        one.setLevel(logging.NOTSET)
+        one.addHandler(logging.NullHandler())
+        one.propagate = False
+        nixl.set_log_level_by_env(one)
+        return one.level
+
+    before = os.environ["NIXL_LOG_LEVEL"]
+    for said in ("TRACE", "debug", "INFO", "WARN", "ERROR", "FATAL", "LOUD", ""):
+        call(f"log level {said}", level, said)
+    os.environ["NIXL_LOG_LEVEL"] = before
+    call("logging configured again", nixl.setup_logging)
+    call("a logger's name", lambda: nixl.get_logger("_api").name)
+    call("logging's configuration", lambda: sorted(nixl.LOGGING_CONFIG))
+
+
+def agents():
+    call("agent without a name", nixl_agent, "", nixl_agent_config(backends=["UCX"]))
+    call("agent of a name with a zero", lambda: nixl_agent("a\0b", nixl_agent_config(backends=["UCX"])).name)
+    one, other = (nixl_agent(letter * 10_000, nixl_agent_config(backends=["UCX"])) for letter in "xy")
+    call("long name", lambda: one.add_remote_agent(other.get_agent_metadata()) == other.name.encode())
+    other.add_remote_agent(one.get_agent_metadata())
+
+    def hello():
+        one.send_notif(other.name, b"hello")
+        return wait(lambda: other.get_new_notifs() or one.get_new_notifs() or None) == {one.name: [b"hello"]}
+
+    call("message to and from long names", hello)
+    call("known by a long name", one.check_remote_metadata, other.name)
+    call("known, an agent that is not", one.check_remote_metadata, "nobody")
+    call("connection to an agent that is not known", one.make_connection, "nobody")
+    call("metadata that is none", one.add_remote_agent, b"junk")
+    call("an agent that is not known removed", one.remove_remote_agent, "nobody")
+    call("a peer removed", one.remove_remote_agent, other.name)
+    call("a peer removed, known", one.check_remote_metadata, other.name)
+
+
+def backends():
+    def created(name, **params):
+        return agent().create_backend(name, params)
+
+    call("UCX with engine_config", created, "UCX", engine_config="TLS=tcp,self")
+    call("UCX with engine_config that UCX does not know", created, "UCX", engine_config="NONSENSE=1")
+    call("UCX with engine_config that is none", created, "UCX", engine_config="TLS")
+    call("UCX with the parameters that NIXL lists", created, "UCX", num_workers="1", ucx_devices="",
+         ucx_error_handling_mode="peer")
+    call("UCX with a parameter that it has not", created, "UCX", nonsense="1")
+    call("backend of no plug-in", created, "SLATE")
+    one = agent("UCX")
+    call("backend twice", one.create_backend, "UCX")
+    call("parameters of a plug-in", lambda: sorted(
+        {"num_workers", "ucx_devices", "ucx_error_handling_mode"} & set(one.get_plugin_params("UCX"))))
+    for name, ask in (("plug-in's parameters", one.get_plugin_params), ("plug-in's memory", one.get_plugin_mem_types),
+                      ("backend's parameters", one.get_backend_params), ("backend's memory", one.get_backend_mem_types)):
+        call(f"{name}, of none", ask, "SLATE")
+    call("backend's memory", lambda: sorted(one.get_backend_mem_types("UCX")))
+
+
+def no_bytes():
+    one, memory = agent("UCX"), np.zeros(BLOCK, np.uint8)
+    for name, address in (("null", 0), ("an address", memory.ctypes.data)):
+        empty = one.get_reg_descs([(address, 0, 0, "")], "DRAM")
+        call(f"no bytes at {name}, registered", one.register_memory, empty)
+        call(f"no bytes at {name}, taken back", one.deregister_memory, empty)
+    known = one.register_memory([(memory.ctypes.data, BLOCK, 0, "")], "DRAM")
+    call("no bytes, prepared", lambda: type(one.prep_xfer_dlist("", [(memory.ctypes.data, 0, 0)], "DRAM")).__name__)
+    for name, options in (("view of host memory", {}), ("view of host memory, by a backend", {"backends": ["UCX"]})):
+        call(name, lambda: isinstance(one.prep_mem_view(
+            one.get_xfer_descs([(memory.ctypes.data, BLOCK, 0)], "DRAM"), **options), int))
+    call("memory taken back", one.deregister_memory, known)
+    call("memory taken back twice", one.deregister_memory, known)
 
 
 class Two:
@@ -175,7 +274,7 @@ def messages():
 
 
 def main():
-    for part in (tables, lists, questions, messages):
+    for part in (what_is_exported, agents, backends, no_bytes, tables, lists, questions, messages):
         part()
     print(json.dumps({"call": "end", "answer": True}), flush=True)
     os._exit(0)  # NIXL's wheel dies by a signal in the destructors of its libraries
