@@ -40,12 +40,15 @@ def check_tools():
         raise Missing("mmdebstrap is missing: apt-get install mmdebstrap")
 
 
-def bootstrap(folder, suite, packages, *, variant="apt", architectures=(), hooks=(), source=None):
-    """Makes a root in `folder`; answers what mmdebstrap and the hooks said."""
+def bootstrap(folder, suite, packages, *, variant="apt", architectures=(), hooks=(), source=None,
+              may_lag=False):
+    """Makes a root in `folder`; answers what mmdebstrap and the hooks said. `may_lag`: of a suite that is not released the
+    mirror may have a list that says it is out of date."""
     check_tools()
     done = subprocess.run(
         ["mmdebstrap", f"--variant={variant}", *([f"--architectures={','.join(architectures)}"] if architectures else []),
          *([f"--include={','.join(packages)}"] if packages else []), *(f"--customize-hook={hook}" for hook in hooks),
+         *(['--aptopt=Acquire::Check-Valid-Until "false"'] if may_lag else []),
          suite, str(folder), source or mirror()],
         text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:

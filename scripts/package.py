@@ -17,6 +17,10 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import newer_python  # noqa: E402
+import debian_roots  # noqa: E402
+
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/wheel"  # kept between calls
 TREE = ROOT / "build/portable"  # as deep as the presets: ccache gives what they compiled
@@ -57,13 +61,24 @@ def interpreters():
     return found
 
 
+def with_newer(here, wanted):
+    """Those here, and those that were asked for by their version and are to be had from a newer Debian."""
+    for version in [one for one in wanted or () if one not in here]:
+        try:
+            here[version] = str(newer_python.python(version))
+        except debian_roots.Missing as missing:
+            sys.exit(f"package: no Python {version} with headers here, but {' '.join(here)}; {missing}")
+    return here
+
+
 def environment(name, python, packages):
     """A virtual environment with these packages; answers its python."""
     folder = WORK / name
     done = folder / "packages"  # written last
     if not done.is_file() or done.read_text() != " ".join(packages):
         shutil.rmtree(folder, ignore_errors=True)
-        run([python, "-m", "venv", folder])
+        for command in newer_python.new_environment(python, folder):
+            run(command)
         run([folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages])
         done.write_text(" ".join(packages))
     return folder / "bin/python"
@@ -136,11 +151,8 @@ def main():
     arguments.add_argument("--python", action="append", metavar="VERSION", help="only this one, 3.11 for example; may be repeated")
     arguments.add_argument("--no-debian", action="store_true", help="without packages for Debian")
     args = arguments.parse_args()
-    here = interpreters()
+    here = with_newer(interpreters(), args.python)
     wanted = args.python or list(here)
-    missing = [version for version in wanted if version not in here]
-    if missing:
-        sys.exit(f"package: no Python {' '.join(missing)} with headers here, but {' '.join(here)}")
     skipped = [version for version in PYTHONS if version not in here]
     if skipped and not args.python:
         print(f"no wheel for Python {' '.join(skipped)}: no interpreter with headers here", flush=True)

@@ -16,7 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import debian_roots  # noqa: E402
-from package import OUT, ROOT, interpreters  # noqa: E402
+from newer_python import new_environment  # noqa: E402
+from package import OUT, ROOT, interpreters, with_newer  # noqa: E402
 
 # Roots, by their suite: whose it is, and its Python.
 SYSTEMS = {"bookworm": ("Debian 12", "3.11"), "trixie": ("Debian 13", "3.13"),
@@ -95,7 +96,8 @@ def try_wheel(version, python):
     nixl, = OUT.glob("towpath_nixl-*.whl")
     with tempfile.TemporaryDirectory(prefix="towpath-package-") as folder:
         work = Path(folder)
-        run([python, "-m", "venv", work / "venv"])
+        for command in new_environment(python, work / "venv"):
+            run(command)
         installed = work / "venv/bin/python"
         run([installed, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", wheel, nixl])
         prefix = try_command(installed, work)
@@ -182,7 +184,7 @@ def main():
     arguments.add_argument("--no-sdist", action="store_true", help="without building the sdist, which takes as long as the tree")
     arguments.add_argument("--ubuntu", metavar="MIRROR", help="where Ubuntu's packages are, for roots of it")
     args = arguments.parse_args()
-    here = interpreters()
+    here = with_newer(interpreters(), args.python)
     made = [version for version in here if list(OUT.glob(f"towpath-*-cp{version.replace('.', '')}-*.whl"))]
     if not made:
         sys.exit("package test: no wheel in build/package: ./dev package makes them")
