@@ -63,7 +63,7 @@ struct Side {
     for (std::uint64_t layer = 0; layer < memory.config().num_layers; ++layer)
       std::ranges::fill(must(memory.bytes({.block = slot.front().slot(), .layer = layer})),
                         static_cast<std::byte>(hash));
-    must(side.keeper->keep(std::move(slot.front()), hash, kv::kUsualPriority));
+    must(side.keeper->keep(std::move(slot.front()), {.hash = hash}));
   }
   parent.send(must(side.keeper->peers()->catalogue()));
   parent.send(as_bytes(std::to_string(memory.regions().front()->descriptor().address)));

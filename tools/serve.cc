@@ -23,6 +23,7 @@ Examples:
   towpath serve --memory 64GiB
   towpath serve --memory 64GiB --directory /nvme/kv --disk 1TiB
   towpath serve --memory 64GiB --caches 2          a model of two ranks, or two models
+  towpath serve --memory 64GiB --quota 25          of which no tenant has more than a quarter
 
 Engines name its socket: {"server": "unix:..."} in vLLM's kv_connector_extra_config, server="unix:..."
 of towpath.connector.Worker. What they keep stays here when they end, or are killed.)";
@@ -31,6 +32,7 @@ struct ServeArguments {
   std::string socket, memory, directory, objects;
   std::string disk = "16GiB", policy = "lru";
   std::uint64_t caches = 1, min_accesses = 1;
+  std::uint64_t quota = 0;
   bool direct = false;
   double interval_s = 10;
 };
@@ -52,6 +54,7 @@ Result<standard::CacheServerOptions> options_of(const ServeArguments& arguments)
   TOWPATH_TRY(
       standard::apply({.policy = arguments.policy, .min_accesses = arguments.min_accesses}, words));
   options.cache = words.cache;
+  options.cache.quota_percent = static_cast<std::uint32_t>(arguments.quota);
   const auto available = replay::available_memory();
   if (available && options.memory_bytes > *available)
     return error(Code::exhausted,
@@ -81,6 +84,8 @@ std::string table_of(const std::vector<standard::ServedFigures>& caches) {
                {"taken", Align::right},
                {"granted", Align::right},
                {"written", Align::right},
+               {"tenants", Align::right},
+               {"over quota", Align::right},
                {"not proven", Align::right}});
   for (const standard::ServedFigures& one : caches) {
     table.add(
@@ -92,6 +97,8 @@ std::string table_of(const std::vector<standard::ServedFigures>& caches) {
          grouped(one.collected.collected),
          grouped(one.peers.granted),
          grouped(one.kept.written),
+         one.kept.quota.most > 0 ? grouped(one.kept.quota.tenants) : "-",
+         one.kept.quota.most > 0 ? grouped(one.kept.quota.evictions) : "-",
          {grouped(one.peers.not_proven), one.peers.not_proven > 0 ? Tone::warning : Tone::plain}});
     if (!one.kept.last_failure.ok()) table.note(story_of(one.kept.last_failure));
   }
@@ -146,6 +153,11 @@ void add_serve(Command& towpath) {
               "Of a block, before it goes to files and objects")
       .whole(1)
       .shows_default();
+  command
+      .option("--quota", arguments->quota,
+              "Of each cache's memory, percent that one tenant may have; 0: no bound")
+      .between(0, 100)
+      .takes("PERCENT");
   command
       .option("--interval", arguments->interval_s, "Seconds between two looks at what has changed")
       .between(0.1, 86400.0)

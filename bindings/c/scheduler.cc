@@ -119,7 +119,8 @@ towpath_code_t towpath_scheduler_match(towpath_scheduler_t* scheduler, const cha
                 scheduler->value.match({.request = request,
                                         .tokens = {reported.tokens, reported.token_count},
                                         .computed = reported.computed,
-                                        .room = room}));
+                                        .room = room,
+                                        .tenant = kv::tenant_of(text_or_none(reported.tenant))}));
     *tokens = match.tokens;
     *in_background = match.in_background ? 1 : 0;
     return {};

@@ -99,8 +99,9 @@ typedef struct {
   size_t size;
   const uint32_t* tokens;
   size_t token_count;
-  uint64_t computed; /* that the engine has itself */
-  const char* room;  /* adapter, tenant; null: none */
+  uint64_t computed;  /* that the engine has itself */
+  const char* room;   /* adapter, tenant; null: none */
+  const char* tenant; /* whose its blocks are, for a server's quotas: any text; null: nobody's */
 } towpath_prompt_t;
 
 /* How many tokens behind the computed ones can be loaded. May be asked again. */

@@ -7,6 +7,8 @@ namespace towpath::kv {
 
 using BlockHash = std::uint64_t;  ///< of a block's tokens and of all before them
 using SlotId = std::uint32_t;     ///< a place in a pool
+/// Whose blocks they are, where a cache bounds what each may have: tenant_of(). 0: nobody's.
+using TenantId = std::uint64_t;
 
 inline constexpr SlotId kNoSlot = UINT32_MAX;
 

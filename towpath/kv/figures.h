@@ -6,6 +6,7 @@
 #include <string>
 
 #include <towpath/core/status.h>
+#include <towpath/kv/blocks/tenant_quota.h>
 
 namespace towpath::kv {
 
@@ -17,6 +18,7 @@ struct KeeperFigures {
   std::uint64_t not_written = 0;                     ///< times that one of them did not take it
   std::map<std::string, std::uint64_t> quarantined;  ///< by reason
   Status last_failure;                               ///< of a tier below
+  TenantQuota::Figures quota{};                      ///< of the memory; all 0 where there is none
 };
 
 /// What a KeyedStore did.

@@ -22,6 +22,7 @@ namespace {
 
 using fixture::Engine;
 constexpr std::uint64_t kFound = 2 * fixture::kTokens;  // of a prompt that was served before
+constexpr std::uint64_t kBlockBytes = 2 * 2 * fixture::kTokens * 16 * 2;  // layers, outer, elements
 
 struct CacheServerTest : ::testing::Test {
   CacheServerOptions server_options() const {
@@ -180,6 +181,28 @@ TEST_F(CacheServerTest, an_unlike_cache_needs_room_for_another) {
   EXPECT_EQ(second.serve("first", std::byte{7}), 0U);
   first.reset();
   EXPECT_TRUE(is_met(second)) << "the cache that nobody uses makes place";
+}
+
+TEST_F(CacheServerTest, a_tenant_that_floods_does_not_push_out_what_another_kept) {
+  CacheServerOptions options = server_options();
+  Engine flooding(engine_options()), other(engine_options());
+  options.memory_bytes = 16 * kBlockBytes;
+  options.cache.quota_percent = 50;
+  const auto server = CacheServer::open(options).value();
+  other.tenant = kv::tenant_of("one");
+  keep(other, std::byte{7});
+  flooding.tenant = kv::tenant_of("another");
+  for (kv::TokenId prompt = 1; prompt <= 10; ++prompt) {
+    flooding.first_token = 1000 * prompt;
+    keep(flooding, std::byte{8});
+  }
+  Engine next(engine_options());
+  ASSERT_TRUE(finds(next)) << "it was pushed out";
+  EXPECT_EQ(next.serve("again", std::byte{9}), kFound);
+  EXPECT_EQ(next.first_byte(), std::byte{7});
+  const auto served = server->figures();
+  EXPECT_EQ(served[0].kept.quota.largest, 8U);
+  EXPECT_EQ(served[0].kept.quota.evictions, 30U - 8U);
 }
 
 TEST_F(CacheServerTest, one_server_is_at_an_address_and_engines_have_peers_or_a_server) {

@@ -51,7 +51,9 @@ struct Engine {
   std::uint64_t found(const kv::RequestId& request) {
     std::vector<kv::TokenId> tokens(kPrompt);
     std::iota(tokens.begin(), tokens.end(), first_token);
-    return scheduler->match({.request = request, .tokens = tokens}).value().tokens;
+    return scheduler->match({.request = request, .tokens = tokens, .tenant = tenant})
+        .value()
+        .tokens;
   }
   /// How many tokens were loaded.
   std::uint64_t serve(const kv::RequestId& request, std::byte seed) {
@@ -74,6 +76,7 @@ struct Engine {
   std::byte first_byte() const { return caches.front()->bytes().front(); }
 
   kv::TokenId first_token = 100;  ///< of the prompt; the others follow
+  kv::TenantId tenant = 0;        ///< of the prompt
   std::vector<memory::SharedRegion> caches;
   std::unique_ptr<ConnectorNode> node;
   std::optional<kv::ConnectorScheduler> scheduler;

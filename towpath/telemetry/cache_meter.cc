@@ -7,7 +7,7 @@ namespace towpath::telemetry {
 
 CacheMeter::CacheMeter(const CacheMeterParts& parts, const std::vector<std::string>& tiers,
                        std::uint64_t block_bytes)
-    : flight_(parts.flight), block_bytes_(block_bytes) {
+    : parts_(parts), flight_(parts.flight), block_bytes_(block_bytes) {
   std::vector<std::string> names = tiers;
   names.emplace_back("miss");
   for (const std::string& name : names) {
@@ -35,6 +35,14 @@ void CacheMeter::found(std::span<const std::uint64_t> counts) noexcept {
                             {counts[i], i, i + 1 == places_.size(), counts[i] * block_bytes_},
                             places_[i].flight_name);
   }
+}
+
+void CacheMeter::over_quota(std::uint64_t evictions) {
+  if (parts_.metrics == nullptr) return;
+  if (over_quota_ == nullptr)
+    over_quota_ =
+        &parts_.metrics->counter("towpath_cache_quota_evictions_total", {{"agent", parts_.agent}});
+  over_quota_->add_alone(evictions - std::min(evictions, over_quota_->value()));
 }
 
 void CacheMeter::waits(std::size_t up, std::size_t down) noexcept {

@@ -2,6 +2,7 @@
 //
 //   towpath_cache_blocks_total{agent, found_in}    found_in: "host", "disk", ..., "miss"
 //   towpath_cache_waiting_blocks{agent, way}       way: "up", "down"
+//   towpath_cache_quota_evictions_total{agent}     where tenants have a quota
 //
 // With a flight recorder each question is reported there, too: a record per place that had some.
 // The share of the places but "miss" is the hit ratio. Thread: any.
@@ -35,15 +36,20 @@ class CacheMeter {
   void found(std::span<const std::uint64_t> counts) noexcept;
   /// So many blocks wait now for a promotion, and for a demotion. Cost: two stores.
   void waits(std::size_t up, std::size_t down) noexcept;
+  /// So many blocks of tenants that had their share were evicted so far. From the first call on it
+  /// is counted. One call at a time.
+  void over_quota(std::uint64_t evictions);
 
  private:
   struct Place {
     Counter* blocks = nullptr;
     std::uint32_t flight_name = 0;
   };
+  const CacheMeterParts parts_;
   FlightRecorder* const flight_;
   const std::uint64_t block_bytes_;
   std::vector<Place> places_;  // the last is "miss"
+  Counter* over_quota_ = nullptr;
   Gauge* up_ = nullptr;
   Gauge* down_ = nullptr;
 };

@@ -114,9 +114,10 @@ std::unique_ptr<Scheduler> make_scheduler(std::uint64_t tokens_per_block, std::u
 }
 
 py::tuple match(const Scheduler& self, const Name& request, const Tokens& tokens,
-                std::uint64_t computed, const Name& room) {
+                std::uint64_t computed, const Name& room, const Name& tenant) {
   const auto found = unwrap(self.call([&](kv::ConnectorScheduler& scheduler) {
-    return scheduler.match({request.value, tokens, computed, room.value});
+    return scheduler.match(
+        {request.value, tokens, computed, room.value, kv::tenant_of(tenant.value)});
   }));
   return py::make_tuple(found.tokens, found.in_background);
 }
@@ -203,7 +204,7 @@ void bind_scheduler(py::module_& module) {
            py::arg("events_with_tokens") = false, py::arg("groups") = Groups{{"whole", 0}},
            py::arg("null_block") = py::none())
       .def("match", &match, py::arg("request"), py::arg("tokens"), py::arg("computed") = 0,
-           py::arg("room") = Name{})
+           py::arg("room") = Name{}, py::arg("tenant") = Name{})
       .def("allocate", &allocate, py::arg("request"), py::arg("blocks"), py::arg("loaded_tokens"))
       .def("advance", &advance, py::arg("request"), py::arg("computed_before"),
            py::arg("computed_after"), py::arg("new_tokens") = Tokens{},

@@ -122,6 +122,17 @@ def test_events_report_routers_the_tokens():
         assert stored == kv_events.BlockStored(hashes, None, list(range(12)), 4, None, "CPU", None)
 
 
+def test_orders_say_whose_blocks_are_saved():
+    def orders(**whose):
+        scheduler = Scheduler(4)
+        scheduler.match("a", range(5), **whose)
+        scheduler.allocate("a", [0, 1], 0)
+        scheduler.advance("a", 0, 4)
+        return scheduler.build()
+
+    assert orders() == orders(tenant="") != orders(tenant="a salt") != orders(tenant="another")
+
+
 def test_events_of_an_adapter_take_the_classes_of_the_engine():
     class BlockStored:  # as vLLM 0.10 has it, without the adapter's name
         block_hashes: list

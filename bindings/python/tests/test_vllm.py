@@ -12,7 +12,7 @@ fake_vllm.install()
 from towpath._server import Server
 from towpath.vllm import geometry, naming, settings
 from towpath.vllm.connector import TowpathConnector, TowpathReports
-from towpath.vllm.scheduling import SchedulerSide, room_of
+from towpath.vllm.scheduling import SchedulerSide, room_of, tenant_of
 from towpath.vllm.serving import WorkerSide
 from towpath.vllm.stats import TowpathPromMetrics, TowpathStats
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
@@ -224,6 +224,11 @@ def test_rooms_keep_adapters_tenants_and_images_apart():
     rooms = [room_of(types.SimpleNamespace(lora_request=adapter, cache_salt=salt, mm_features=features))
              for adapter in (None, lora) for salt in (None, "s", "") for features in ([], [feature])]
     assert rooms[0] == "" and len(set(rooms)) == len(rooms)
+
+
+def test_a_salt_says_whose_blocks_they_are():
+    assert [tenant_of(types.SimpleNamespace(cache_salt=salt)) for salt in ("s", "", None)] == ["s", "", ""]
+    assert tenant_of(types.SimpleNamespace()) == ""
 
 
 # The scheduler's half ----------------------------------------------------------------------------

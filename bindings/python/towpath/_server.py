@@ -28,6 +28,7 @@ class Server:
     objects: str = ""
     policy: str = ""
     min_accesses: int = 0
+    quota: int = 0
 
 
 def read_server(given, key):

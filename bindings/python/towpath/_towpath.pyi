@@ -346,8 +346,9 @@ class ConnectorScheduler:
         """`groups`: of the engine's layers, each ("whole", 0), ("window", the tokens before it that a token attends
         to) or ("state", 0); with several, blocks are given as a list for each. `null_block`: in a table, none."""
     def match(self, request: Name, tokens: Sequence[int], computed: int = 0,
-              room: Name = "") -> Tuple[int, bool]:
-        """Tokens that can be loaded behind the computed ones, and whether the request waits for them."""
+              room: Name = "", tenant: Name = "") -> Tuple[int, bool]:
+        """Tokens that can be loaded behind the computed ones, and whether the request waits for them. `tenant`: a salt
+        of whose the blocks are, for a server's quotas; it names no block, `room` does."""
     def allocate(self, request: Name, blocks: Union[Sequence[int], Sequence[Sequence[int]]],
                  loaded_tokens: int) -> None: ...
     def advance(self, request: Name, computed_before: int, computed_after: int,

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <unordered_map>
 #include <utility>
 
 #include <towpath/core/check.h>
@@ -16,15 +17,41 @@ namespace {
 struct Known {
   std::uint32_t low = 0, high = 0;  // halves of the block's hash
   std::uint16_t tiers = 0;
+  std::uint16_t tenant = 0;  // its number in Tenants
 
   static Known of(BlockHash hash) noexcept {
-    return {static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32U), 0};
+    return {static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32U), 0, 0};
   }
   bool is_free() const noexcept { return tiers == 0; }
   BlockHash key() const noexcept { return std::uint64_t{high} << 32U | low; }
 };
 
 }  // namespace
+
+/// Numbers for tenants, so that a block has its own in the bytes that its entry has left.
+class BlockDirectory::Tenants {
+ public:
+  /// 0, of no tenant, for those beyond what there are numbers for.
+  std::uint16_t number_of(TenantId tenant) {
+    if (tenant == 0) return 0;
+    const MutexLock lock(mutex_);
+    const auto known = numbers_.find(tenant);
+    if (known != numbers_.end()) return known->second;
+    if (ids_.size() > UINT16_MAX) return 0;
+    ids_.push_back(tenant);
+    return numbers_[tenant] = static_cast<std::uint16_t>(ids_.size() - 1);
+  }
+  TenantId named(std::uint16_t number) const {
+    if (number == 0) return 0;
+    const MutexLock lock(mutex_);
+    return ids_[number];
+  }
+
+ private:
+  mutable run::Mutex mutex_;  // after a shard's
+  std::vector<TenantId> ids_ TOWPATH_GUARDED_BY(mutex_){0};
+  std::unordered_map<TenantId, std::uint16_t> numbers_ TOWPATH_GUARDED_BY(mutex_);
+};
 
 // Each on cache lines of its own.
 struct alignas(128) BlockDirectory::Shard {
@@ -42,6 +69,7 @@ struct alignas(128) BlockDirectory::Shard {
 
 BlockDirectory::BlockDirectory(std::size_t kept_events)
     : kept_per_shard_(std::max<std::size_t>(1, kept_events / kShards)),
+      tenants_(std::make_unique<Tenants>()),
       shards_(std::make_unique<Shard[]>(kShards)) {}
 
 BlockDirectory::~BlockDirectory() = default;
@@ -50,20 +78,24 @@ BlockDirectory::Shard& BlockDirectory::shard_of(BlockHash hash) const {
   return shards_[(hash * 0x9e3779b97f4a7c15ULL) >> 58U];
 }
 
-bool BlockDirectory::add(BlockHash hash, TierIndex tier, std::optional<BlockHash> parent) {
+bool BlockDirectory::add(BlockHash hash, TierIndex tier, std::optional<BlockHash> parent,
+                         TenantId tenant) {
   TOWPATH_CHECK(tier < kMaxTiers, "a tier that fits the mask");
   Shard& shard = shard_of(hash);
   const MutexLock lock(shard.mutex);
   const auto bit = static_cast<std::uint16_t>(1U << tier);
-  if (Known* known = shard.known.find(hash); known == nullptr) {
+  Known* known = shard.known.find(hash);
+  const bool is_here = known != nullptr && (known->tiers & bit) != 0;
+  if (known == nullptr) {
     Known fresh = Known::of(hash);
     fresh.tiers = bit;
-    shard.known.put(fresh);
-  } else {
-    if (known->tiers & bit) return false;
-    known->tiers |= bit;
+    known = &shard.known.put(fresh);
   }
-  shard.report({BlockEvent::Kind::stored, tier, hash, parent}, kept_per_shard_);
+  if (known->tenant == 0) known->tenant = tenants_->number_of(tenant);
+  if (is_here) return false;
+  known->tiers |= bit;
+  shard.report({BlockEvent::Kind::stored, tier, hash, parent, tenants_->named(known->tenant)},
+               kept_per_shard_);
   return true;
 }
 
@@ -86,6 +118,13 @@ std::uint16_t BlockDirectory::tiers_of(BlockHash hash) const {
   const MutexLock lock(shard.mutex);
   const Known* known = shard.known.find(hash);
   return known == nullptr ? std::uint16_t{0} : known->tiers;
+}
+
+TenantId BlockDirectory::tenant_of(BlockHash hash) const {
+  const Shard& shard = shard_of(hash);
+  const MutexLock lock(shard.mutex);
+  const Known* known = shard.known.find(hash);
+  return known == nullptr ? TenantId{0} : tenants_->named(known->tenant);
 }
 
 std::optional<TierIndex> BlockDirectory::fastest(BlockHash hash) const {
@@ -115,7 +154,8 @@ std::vector<BlockEvent> BlockDirectory::snapshot() const {
     shards_[i].known.for_each([&](const Known& known) {
       for (TierIndex tier = 0; tier < kMaxTiers; ++tier)
         if (known.tiers & (1U << tier))
-          all.push_back({BlockEvent::Kind::stored, tier, known.key(), {}});
+          all.push_back(
+              {BlockEvent::Kind::stored, tier, known.key(), {}, tenants_->named(known.tenant)});
     });
   }
   return all;

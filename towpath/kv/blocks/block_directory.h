@@ -35,6 +35,7 @@ struct BlockEvent {
   TierIndex tier = 0;
   BlockHash hash = 0;
   std::optional<BlockHash> parent;  ///< of a stored block, where known
+  TenantId tenant = 0;              ///< the same
 
   friend bool operator==(const BlockEvent&, const BlockEvent&) = default;
 };
@@ -45,12 +46,15 @@ class BlockDirectory {
   explicit BlockDirectory(std::size_t kept_events = std::size_t{1} << 16U);
   ~BlockDirectory();
 
-  /// Says whether that was news.
-  bool add(BlockHash hash, TierIndex tier, std::optional<BlockHash> parent = {});
+  /// Says whether that was news. A block has the first tenant that is not 0, while a tier has it.
+  bool add(BlockHash hash, TierIndex tier, std::optional<BlockHash> parent = {},
+           TenantId tenant = 0);
   bool remove(BlockHash hash, TierIndex tier);
   /// Bit i: tier i has it.
   std::uint16_t tiers_of(BlockHash hash) const;
   std::optional<TierIndex> fastest(BlockHash hash) const;
+  /// 0: nobody has said, or no tier has it.
+  TenantId tenant_of(BlockHash hash) const;
 
   struct Events {
     std::vector<BlockEvent> events;
@@ -63,10 +67,12 @@ class BlockDirectory {
 
  private:
   struct Shard;
+  class Tenants;
   static constexpr std::size_t kShards = 64;
   Shard& shard_of(BlockHash hash) const;
 
   const std::size_t kept_per_shard_;
+  const std::unique_ptr<Tenants> tenants_;
   std::unique_ptr<Shard[]> shards_;
 };
 

@@ -61,6 +61,8 @@ BlockPool::BlockPool(const BlockPoolOptions& options)
     shards_[i].table = BlockTable(std::span(places_).subspan(i * share, share));
   if (options.policy != PolicyKind::lru)
     shards_[0].policy = make_policy(options.policy, options.slots);
+  if (options.most_of_a_tenant > 0)
+    quota_ = std::make_unique<TenantQuota>(options.slots, options.most_of_a_tenant);
   free_.reserve(options.slots);
   for (SlotId slot = options.slots; slot-- > 0;) free_.push_back(slot);
 }
@@ -79,23 +81,6 @@ BlockPool::Shard& BlockPool::shard_of(BlockHash hash) const {
 
 // Slots -------------------------------------------------------------------------------------------
 
-Result<std::vector<PartialBlock>> BlockPool::allocate(SlotId count, std::vector<Evicted>* evicted) {
-  std::vector<PartialBlock> blocks;
-  blocks.reserve(std::min<std::size_t>(count, slots_.size()));
-  while (blocks.size() < count) {
-    std::optional<SlotId> slot = take_free();
-    if (!slot && (slot = evict_one()) && evicted != nullptr)
-      evicted->push_back({slots_[*slot].identity, *slot});
-    if (!slot)
-      return error(Code::exhausted,
-                   cat(blocks.size(), " of ", count, " slots could be had of ", slots_.size(),
-                       "; all others are held"),
-                   "let blocks go first, or make the pool larger");
-    blocks.push_back(PartialBlock(this, *slot));
-  }
-  return blocks;
-}
-
 std::optional<SlotId> BlockPool::take_free() {
   const MutexLock lock(free_mutex_);
   if (free_.empty()) return std::nullopt;
@@ -105,6 +90,7 @@ std::optional<SlotId> BlockPool::take_free() {
 }
 
 void BlockPool::free_slot(SlotId slot) {
+  if (quota_) quota_->leave(slot);
   const MutexLock lock(free_mutex_);
   free_.push_back(slot);
 }
@@ -130,17 +116,22 @@ std::optional<SlotId> BlockPool::evict_spent() {
       spent_.pop_front();
       spent_count_.store(spent_.size(), std::memory_order_relaxed);
     }
-    Shard& shard = shard_of(next.hash);
-    Attachments::Values gone;  // before the lock, so that they go after it
-    const MutexLock lock(shard.mutex);
-    const BlockTable::Entry* const entry = known(shard, next);
-    if (entry == nullptr || entry->references > 0 || !slots_[next.slot].spent) continue;
-    if (slots_[next.slot].queued) unqueue(shard, next.slot);
-    if (shard.policy) shard.policy->remove(next.slot);
-    evict(shard, next.slot, gone);
-    return next.slot;
+    if (evict_if(next, [this](SlotId slot) { return slots_[slot].spent; })) return next.slot;
   }
   return std::nullopt;
+}
+
+/// Where it is the same block still, and nobody holds it.
+bool BlockPool::evict_if(const WeakBlock& block, const std::function<bool(SlotId)>& may_go) {
+  Shard& shard = shard_of(block.hash);
+  Attachments::Values gone;  // before the lock, so that they go after it
+  const MutexLock lock(shard.mutex);
+  const BlockTable::Entry* const entry = known(shard, block);
+  if (entry == nullptr || entry->references > 0 || !may_go(block.slot)) return false;
+  if (slots_[block.slot].queued) unqueue(shard, block.slot);
+  if (shard.policy) shard.policy->remove(block.slot);
+  evict(shard, block.slot, gone);
+  return true;
 }
 
 bool BlockPool::spend(BlockHash hash) {
@@ -176,6 +167,7 @@ void BlockPool::evict(Shard& shard, SlotId slot,
   shard.table.erase(hash);
   ++slots_[slot].generation;
   ++shard.evictions;
+  if (quota_) quota_->leave(slot);
   gone = shard.attachments.take_all(slot);
   if (options_.block_directory != nullptr) options_.block_directory->remove(hash, options_.tier);
 }
@@ -201,6 +193,7 @@ void BlockPool::use(Shard& shard, BlockTable::Entry& entry) TOWPATH_NO_THREAD_SA
   ++entry.references;
   slots_[entry.slot].spent = false;
   if (shard.policy) shard.policy->touch(entry.slot);
+  if (quota_) quota_->touch(entry.slot);
 }
 
 void BlockPool::queue(Shard& shard, SlotId slot) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
@@ -243,8 +236,10 @@ Result<BlockRef> BlockPool::register_block(CompleteBlock&& block) {
     shard.table.insert(hash, slot).references = 1;
     slots_[slot].unlisted = slots_[slot].spent = false;
     if (shard.policy) shard.policy->insert(slot, mine.identity_.block);
+    if (quota_) quota_->list({hash, slot, slots_[slot].generation});
     if (options_.block_directory != nullptr)
-      options_.block_directory->add(hash, options_.tier, mine.identity_.block.parent);
+      options_.block_directory->add(hash, options_.tier, mine.identity_.block.parent,
+                                    mine.identity_.block.tenant);
   }
   slots_[slot].identity = mine.identity_;
   mine.block_.pool_ = nullptr;  // its slot is the block's now
@@ -444,6 +439,7 @@ BlockPool::Figures BlockPool::figures() const {
     all.found += shard.found;
     all.hash_collisions += shard.hash_collisions;
   }
+  if (quota_) all.quota = quota_->figures();
   const MutexLock lock(free_mutex_);
   all.free = static_cast<SlotId>(free_.size());
   return all;

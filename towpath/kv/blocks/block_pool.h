@@ -10,7 +10,9 @@
 // of the others the policy says who goes. Under `lru` that is the one let go longest ago, shard by
 // shard: shards are by hash, so with more than one the order is nearly that. The other policies see
 // all registered blocks and each use (registered, found, upgraded) in their order, so they have one
-// shard: one lock. Steps cost the same however much was done before. Thread: any.
+// shard: one lock. Steps cost the same however much was done before. Where tenants have a quota,
+// one that has its share makes room among its own blocks, the one used longest ago first, whatever
+// the policy. Thread: any.
 #pragma once
 
 #include <atomic>
@@ -27,6 +29,7 @@
 #include <towpath/kv/blocks/block_directory.h>
 #include <towpath/kv/blocks/block_handles.h>
 #include <towpath/kv/blocks/block_table.h>
+#include <towpath/kv/blocks/tenant_quota.h>
 #include <towpath/run/mutex.h>
 #include <towpath/sys/page_allocator.h>
 
@@ -43,6 +46,8 @@ struct BlockPoolOptions {
   Duplicates duplicates = Duplicates::refuse;
   PolicyKind policy = PolicyKind::lru;
   bool exact_order = false;  ///< lru over all slots and not by shard: one lock
+  /// Slots that one tenant may have, those of no tenant together as well; 0: no bound. One lock.
+  SlotId most_of_a_tenant = 0;
   /// Learns what this pool has, as tier `tier`; outlives the pool. None: nobody is notified.
   BlockDirectory* block_directory = nullptr;
   TierIndex tier = 0;
@@ -62,8 +67,9 @@ class BlockPool {
   ~BlockPool();
 
   /// All of them or none; evicts as needed, and adds to `evicted` who went, also when it fails.
-  /// Errors: exhausted (the rest is held).
-  Result<std::vector<PartialBlock>> allocate(SlotId count, std::vector<Evicted>* evicted = nullptr);
+  /// Errors: exhausted (the rest is held; or all that the tenant may have is).
+  Result<std::vector<PartialBlock>> allocate(SlotId count, std::vector<Evicted>* evicted = nullptr,
+                                             TenantId tenant = 0);
   /// Others find it from now on. Errors: exhausted (its shard's table is full, which chance does
   /// not do); the block is then given back.
   Result<BlockRef> register_block(CompleteBlock&& block);
@@ -126,9 +132,12 @@ class BlockPool {
     std::uint64_t asked = 0;  ///< hashes looked for by match() and scan()
     std::uint64_t found = 0;
     std::uint64_t hash_collisions = 0;  ///< found by match(), on another block than was asked for
+    TenantQuota::Figures quota{};       ///< all 0 where there is none
   };
   /// Exact when nothing else goes on. Cost: a look at every slot.
   Figures figures() const;
+  /// As in figures().quota. Cost: one load.
+  std::uint64_t evicted_over_quota() const noexcept { return quota_ ? quota_->evictions() : 0; }
   /// As in figures(), at the cost of a look at every shard.
   std::uint64_t registered() const;
 
@@ -158,9 +167,17 @@ class BlockPool {
   /// `used`: it goes to the end of the order; otherwise it keeps its place.
   void release(SlotId slot, bool used = true);
   void free_slot(SlotId slot);
+  struct Room {
+    std::optional<SlotId> slot{};
+    bool was_evicted = false;
+  };
+  Room room_anywhere();
+  Room room_for(TenantId tenant);
+  std::optional<SlotId> evict_own(TenantId tenant);
   std::optional<SlotId> take_free();
   std::optional<SlotId> evict_one();
   std::optional<SlotId> evict_spent();
+  bool evict_if(const WeakBlock& block, const std::function<bool(SlotId)>& may_go);
   std::optional<SlotId> evict_from(Shard& shard);
   void evict(Shard& shard, SlotId slot, Attachments::Values& gone);
   std::optional<SlotId> victim_in(Shard& shard);
@@ -177,6 +194,7 @@ class BlockPool {
   std::size_t shard_count_;
   Array<BlockTable::Entry> places_;  // of the tables of all shards
   std::unique_ptr<Shard[]> shards_;
+  std::unique_ptr<TenantQuota> quota_;       // null: there is none
   std::atomic<std::size_t> next_shard_{0};   // where to evict next: any order will do
   std::atomic<std::size_t> spent_count_{0};  // a hint that there are some
   run::Mutex spent_mutex_;                   // before a shard's

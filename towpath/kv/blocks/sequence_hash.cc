@@ -15,6 +15,12 @@ BlockHash root_of(const SequenceRoot& root) {
   return XXH3_64bits_withSeed(root.name_space.data(), root.name_space.size(), root.salt);
 }
 
+TenantId tenant_of(std::string_view salt) {
+  if (salt.empty()) return 0;
+  const TenantId tenant = root_of({.salt = 0x7e4a47, .name_space = salt});
+  return tenant == 0 ? 1 : tenant;
+}
+
 BlockHash extend(BlockHash parent, std::span<const TokenId> tokens) {
   return XXH3_64bits_withSeed(tokens.data(), tokens.size_bytes(), parent);
 }

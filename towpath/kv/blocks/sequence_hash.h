@@ -28,6 +28,8 @@ struct SequenceRoot {
 };
 
 BlockHash root_of(const SequenceRoot& root);
+/// Of the holder of this salt; 0: there is none. A salt is found from it by guessing alone.
+TenantId tenant_of(std::string_view salt);
 /// The hash of the block that holds these tokens and stands on `parent` (a root, for the first).
 BlockHash extend(BlockHash parent, std::span<const TokenId> tokens);
 

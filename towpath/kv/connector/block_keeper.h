@@ -42,6 +42,12 @@ class ComingBlocks {
   virtual std::size_t left() const = 0;
 };
 
+struct KeptBlock {
+  BlockHash hash = 0;
+  std::uint8_t priority = kUsualPriority;
+  TenantId tenant = 0;
+};
+
 class BlockKeeper {
  public:
   virtual ~BlockKeeper() = default;
@@ -53,7 +59,7 @@ class BlockKeeper {
   virtual Result<std::vector<PartialBlock>> room(SlotId count) = 0;
   /// It goes on to the lower tiers in its time, the more urgent first.
   /// Errors: those of digesting and registering; the block is then given back.
-  virtual Status keep(PartialBlock&& block, BlockHash hash, std::uint8_t priority) = 0;
+  virtual Status keep(PartialBlock&& block, const KeptBlock& as) = 0;
 
   virtual bool has(BlockHash hash) const = 0;
   /// Those in memory are proven now; the others are brought there together, the more urgent first.

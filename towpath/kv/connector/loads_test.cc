@@ -41,7 +41,7 @@ struct LoadsTest : ::testing::Test {
     for (std::uint64_t layer = 0; layer < blockcopy::testing::kLayers; ++layer)
       std::ranges::fill(keeper->memory().bytes({slot.front().slot(), layer}).value(),
                         static_cast<std::byte>(hash));
-    ASSERT_TRUE(keeper->keep(std::move(slot.front()), hash, kUsualPriority).ok());
+    ASSERT_TRUE(keeper->keep(std::move(slot.front()), {.hash = hash}).ok());
     ASSERT_TRUE(keeper->sync().ok());
   }
   bool has(std::uint64_t block, BlockHash hash) {

@@ -19,13 +19,14 @@ constexpr std::uint64_t kLongestCost = std::uint64_t{3'600} * 1'000'000'000;
 
 constexpr wire::Tag kRequest = wire::required(1), kInBackground = wire::required(2),
                     kHashes = wire::required(3), kBlockIds = wire::required(4),
-                    kPriority = wire::optional(5);
+                    kPriority = wire::optional(5), kTenant = wire::optional(6);
 constexpr wire::FieldRule kRequestOrderRules[] = {
     {kRequest, "request", Kind::bytes, wire::kOne, kMaxRequestId},
     {kInBackground, "in background", Kind::number, wire::kOne, 1},
     {kHashes, "hashes", Kind::bytes, wire::kOne, kMaxNumbersBytes},
     {kBlockIds, "blocks", Kind::bytes, wire::kOne, kMaxNumbersBytes},
     {kPriority, "priority", Kind::number, wire::kAtMostOne, UINT8_MAX},
+    {kTenant, "tenant", Kind::number, wire::kAtMostOne},
 };
 constexpr wire::Schema kRequestOrderSchema("request order", kRequestOrderRules);
 
@@ -101,6 +102,7 @@ void put_order(wire::Encoder& out, const RequestOrder& order) {
   out.put_bytes(kHashes, pack_numbers(hashes));
   out.put_bytes(kBlockIds, pack_numbers(blocks));
   if (order.priority != kUsualPriority) out.put_number(kPriority, order.priority);
+  if (order.tenant != 0) out.put_number(kTenant, order.tenant);
 }
 
 Result<RequestOrder> take_order(const wire::Field& outer) {
@@ -111,6 +113,7 @@ Result<RequestOrder> take_order(const wire::Field& outer) {
       case kRequest: order.request = field.text(); return {};
       case kInBackground: order.in_background = field.number() == 1; return {};
       case kPriority: order.priority = static_cast<std::uint8_t>(field.number()); return {};
+      case kTenant: order.tenant = field.number(); return {};
       default: {
         TOWPATH_TRY((field.tag() == kHashes ? hashes : blocks), unpack_numbers(field));
         return {};

@@ -38,6 +38,7 @@ struct RequestOrder {
   std::vector<BlockOrder> blocks;
   /// Of a save: how soon its blocks go on to files and objects.
   std::uint8_t priority = kUsualPriority;
+  TenantId tenant = 0;  ///< of a save: whose its blocks are
 
   friend bool operator==(const RequestOrder&, const RequestOrder&) = default;
 };

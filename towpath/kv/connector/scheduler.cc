@@ -31,6 +31,8 @@ ConnectorScheduler::Request ConnectorScheduler::begin(const Prompt& prompt) cons
   Request request;
   request.last = prompt.room.empty() ? engine : root_of({engine, prompt.room});
   request.room = prompt.room;
+  request.tenant = prompt.tenant;
+  if (request.tenant == 0 && options_.salt != 0) request.tenant = tenant_of(cat(options_.salt));
   return request;
 }
 
@@ -252,8 +254,10 @@ Status ConnectorScheduler::advance(const RequestId& id, const Progress& progress
                      progress.computed_after, " tokens; known are ", request->tokens.size(),
                      " tokens and ", known, " blocks of ", per_block),
                  "tell new tokens and blocks not later than they are computed");
-  RequestOrder save{
-      .request = id, .in_background = options_.saves_in_background, .priority = progress.priority};
+  RequestOrder save{.request = id,
+                    .in_background = options_.saves_in_background,
+                    .priority = progress.priority,
+                    .tenant = request->tenant};
   order_saves(*request, progress, save);
   name_blocks(*request, progress.computed_before / per_block, end);
   if (save.blocks.empty()) return {};

@@ -72,6 +72,9 @@ class ConnectorScheduler {
     std::span<const TokenId> tokens;
     std::uint64_t computed = 0;  ///< tokens that the engine has in its own cache
     std::string_view room;       ///< adapter, tenant: beside the engine's name space
+    /// Whose its blocks are, where a server has quotas (tenant_of()); 0: whose the engine's salt
+    /// is.
+    TenantId tenant = 0;
   };
   struct Match {
     std::uint64_t tokens = 0;  ///< that can be loaded beyond `computed`; whole blocks
@@ -174,6 +177,7 @@ class ConnectorScheduler {
     BlockHash last = 0;             // of the last whole block, or the root
     std::vector<BlockHash> hashes;  // of the whole blocks
     std::string room;
+    TenantId tenant = 0;
     std::uint64_t computed = 0;  // when it was matched
     std::uint64_t matched = 0;
     std::uint64_t held_blocks = 0;  // behind the computed ones, of which `matched` was chosen

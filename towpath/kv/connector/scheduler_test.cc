@@ -228,6 +228,7 @@ TEST_F(ConnectorSchedulerTest, orders_and_reports_travel_and_what_is_cut_is_refu
   EXPECT_EQ(decode_step_orders(reported).value(), orders);
   StepOrders urgent = orders;
   urgent.saves[1].priority = 255;
+  urgent.saves[1].tenant = tenant_of("a salt");
   EXPECT_EQ(decode_step_orders(encode(urgent).value()).value(), urgent);
   EXPECT_EQ(orders.saves[0].priority, kUsualPriority) << "is what nobody has to say";
   const WorkerReport report{.worker = 63,

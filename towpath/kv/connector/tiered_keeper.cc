@@ -177,13 +177,12 @@ Result<Digest> TieredKeeper::digest_of_slot(SlotId slot, const Digest& like) con
   return digest_block(digester, memory(), slot);
 }
 
-Status TieredKeeper::keep(PartialBlock&& block, BlockHash hash, std::uint8_t priority) {
+Status TieredKeeper::keep(PartialBlock&& block, const KeptBlock& as) {
   TOWPATH_TRY(const Digest digest,
-              digest_of_slot(block.slot(), {.algorithm = algorithm_, .salt = hash}));
-  TOWPATH_TRY(BlockRef kept,
-              cache_->register_block(
-                  CompleteBlock(std::move(block), {.block = {.hash = hash}, .digest = digest}),
-                  {.priority = priority}));
+              digest_of_slot(block.slot(), {.algorithm = algorithm_, .salt = as.hash}));
+  const BlockIdentity identity{.block = {.hash = as.hash, .tenant = as.tenant}, .digest = digest};
+  TOWPATH_TRY(BlockRef kept, cache_->register_block(CompleteBlock(std::move(block), identity),
+                                                    {.priority = as.priority}));
   if (hand_over_ && leases_->has_peer()) hand_over_->hold(std::move(kept));
   return {};
 }
@@ -310,7 +309,8 @@ KeeperFigures TieredKeeper::figures() const {
   const TieredCacheFigures all = cache_->figures();
   KeeperFigures reported{.from_memory = from_memory_,
                          .quarantined = all.quarantined,
-                         .last_failure = all.last_failure};
+                         .last_failure = all.last_failure,
+                         .quota = all.pool.quota};
   if (damaged_in_memory_ > 0) reported.quarantined["host, held"] = damaged_in_memory_;
   for (std::size_t i = 0; i < all.below.size() - (leases_ ? 1 : 0); ++i) {
     const TierFigures& tier = all.below[i];

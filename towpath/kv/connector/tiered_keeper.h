@@ -71,7 +71,7 @@ class TieredKeeper final : public BlockKeeper {
 
   const layout::PhysicalLayout& memory() const override { return cache_->layout(); }
   Result<std::vector<PartialBlock>> room(SlotId count) override;
-  Status keep(PartialBlock&& block, BlockHash hash, std::uint8_t priority) override;
+  Status keep(PartialBlock&& block, const KeptBlock& as) override;
   bool has(BlockHash hash) const override { return block_directory_->tiers_of(hash) != 0; }
   std::unique_ptr<ComingBlocks> bring(std::span<const BlockHash> hashes,
                                       std::uint8_t priority) override;

@@ -142,6 +142,7 @@ class ConnectorWorker {
     BlockOrder order;
     PartialBlock slot;
     std::uint8_t priority;
+    TenantId tenant;
   };
   struct SaveStep {
     bool in_background = false;

@@ -37,7 +37,7 @@ void ConnectorWorker::begin_save(const RequestOrder& save) {
     Result<std::vector<PartialBlock>> slot =
         exists.ok() ? keeper_->room(1) : Result<std::vector<PartialBlock>>(exists);
     if (slot.ok()) {
-      save_->blocks.push_back({order, std::move(slot->front()), save.priority});
+      save_->blocks.push_back({order, std::move(slot->front()), save.priority, save.tenant});
       continue;
     }
     unsaved(order.hash, slot.status());
@@ -77,8 +77,10 @@ void ConnectorWorker::end_save(SaveStep& step) {
   const bool is_whole = step.refused.ok() && step.copies.size() == config_.num_layers;
   for (Saving& saving : step.blocks) {
     const bool is_there = is_whole && !spoiled.contains(saving.slot.slot());
-    const Status kept =
-        is_there ? keeper_->keep(std::move(saving.slot), saving.order.hash, saving.priority) : why;
+    const Status kept = is_there
+                            ? keeper_->keep(std::move(saving.slot),
+                                            {saving.order.hash, saving.priority, saving.tenant})
+                            : why;
     if (is_there && kept.ok()) {
       ++figures_.saved_blocks;  // the keeper has the news
     } else {

@@ -24,6 +24,7 @@ namespace towpath::kv {
 struct CachedBlock {
   BlockHash hash = 0;
   std::optional<BlockHash> parent;  ///< the block before it in its prompt; none: the first
+  TenantId tenant = 0;
 };
 
 class EvictionPolicy {

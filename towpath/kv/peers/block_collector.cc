@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include <towpath/kv/peers/block_collector.h>
@@ -13,17 +13,27 @@ constexpr Duration kRest = std::chrono::milliseconds(10);  // until slots may be
 void BlockCollector::note(const BlockDirectory::Events& news) {
   const auto note_all = [&](const std::vector<BlockEvent>& events) {
     for (const BlockEvent& event : events)
-      if (event.tier == options_.peers && event.kind == BlockEvent::Kind::stored) want(event.hash);
+      if (event.tier == options_.peers && event.kind == BlockEvent::Kind::stored)
+        want(event.hash, event.tenant);
   };
   note_all(news.some_were_lost ? options_.block_directory->snapshot() : news.events);
 }
 
-void BlockCollector::want(BlockHash hash) {
+void BlockCollector::want(BlockHash hash, TenantId tenant) {
   if (!is_missing(hash)) return;
-  if (wanted_.size() < options_.most_wanted)
-    wanted_.push_back(hash);
-  else
+  Wanted& its = wanted_[tenant];
+  if (waiting_ >= options_.most_wanted &&
+      its.hashes.size() >= options_.most_wanted / wanted_.size()) {
     ++figures_.refused;
+    return;
+  }
+  its.hashes.push_back(hash);
+  ++waiting_;
+}
+
+void BlockCollector::want_again(const CachedBlock& block) {
+  wanted_[block.tenant].hashes.push_front(block.hash);
+  ++waiting_;
 }
 
 /// Peers have it, and no tier of this cache's own.
@@ -34,8 +44,8 @@ bool BlockCollector::is_missing(BlockHash hash) const {
 bool BlockCollector::progress() {
   bool moved = false;
   for (Batch& batch : batches_) moved = take(batch) || moved;
-  std::erase_if(batches_, [](const Batch& batch) { return batch.taken == batch.hashes.size(); });
-  while (batches_.size() < kBatches && !wanted_.empty() && options_.clock->now() >= rests_until_ &&
+  std::erase_if(batches_, [](const Batch& batch) { return batch.taken == batch.blocks.size(); });
+  while (batches_.size() < kBatches && waiting_ > 0 && options_.clock->now() >= rests_until_ &&
          start_batch())
     moved = true;
   return moved;
@@ -45,12 +55,12 @@ bool BlockCollector::progress() {
 bool BlockCollector::take(Batch& batch) {
   const std::vector<Promoted> came = batch.coming.take();
   for (const Promoted& one : came) {
-    const BlockHash hash = batch.hashes[batch.taken++];
+    const CachedBlock& block = batch.blocks[batch.taken++];
     if (one.status.ok()) {
       ++figures_.collected;
-    } else if (one.status.code() == Code::exhausted && is_missing(hash)) {
-      wanted_.push_front(hash);
-      rests_until_ = options_.clock->now() + kRest;
+    } else if (one.status.code() == Code::exhausted && is_missing(block.hash)) {
+      want_again(block);
+      wanted_[block.tenant].rests_until = options_.clock->now() + kRest;
     } else {
       ++figures_.missed;
     }
@@ -58,24 +68,40 @@ bool BlockCollector::take(Batch& batch) {
   return !came.empty();
 }
 
-/// False: too much waits in the cache.
-bool BlockCollector::start_batch() {
-  std::vector<BlockHash> hashes;
+/// A block of each tenant in turn, the oldest first; none of those that rest.
+std::vector<CachedBlock> BlockCollector::next_wanted() {
   std::vector<CachedBlock> blocks;
-  while (!wanted_.empty() && hashes.size() < options_.batch_blocks) {
-    const BlockHash hash = wanted_.front();
-    wanted_.pop_front();
-    if (!is_missing(hash)) continue;
-    hashes.push_back(hash);
-    blocks.push_back({hash, {}});
+  const Instant now = options_.clock->now();
+  std::size_t passed = 0;  // tenants in a row that had nothing
+  while (blocks.size() < options_.batch_blocks && waiting_ > 0 && passed < wanted_.size()) {
+    auto next = wanted_.upper_bound(last_);
+    if (next == wanted_.end()) next = wanted_.begin();
+    last_ = next->first;
+    Wanted& its = next->second;
+    ++passed;
+    if (now < its.rests_until) continue;
+    if (!its.hashes.empty()) {
+      const BlockHash hash = its.hashes.front();
+      its.hashes.pop_front();
+      --waiting_;
+      passed = 0;
+      if (is_missing(hash)) blocks.push_back({hash, {}, last_});
+    }
+    if (its.hashes.empty()) wanted_.erase(next);
   }
-  if (hashes.empty()) return true;
+  return blocks;
+}
+
+/// False: nothing can begin now.
+bool BlockCollector::start_batch() {
+  std::vector<CachedBlock> blocks = next_wanted();
+  if (blocks.empty()) return false;
   Result<Promotion> coming = cache_.promote(blocks, kUnhurriedPriority);
   if (coming.ok()) {
-    batches_.push_back({std::move(hashes), *std::move(coming)});
+    batches_.push_back({std::move(blocks), *std::move(coming)});
     return true;
   }
-  wanted_.insert(wanted_.begin(), hashes.begin(), hashes.end());
+  for (const CachedBlock& block : std::views::reverse(blocks)) want_again(block);
   rests_until_ = options_.clock->now() + kRest;
   return false;
 }

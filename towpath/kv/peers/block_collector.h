@@ -6,10 +6,12 @@
 //
 // A block is taken once for each time that peers report it anew: one that was evicted here since is
 // not fetched again by itself, or a cache that is too small would copy without end. What cannot be
-// had is a miss, as always. Thread: loop, the peers'.
+// had is a miss, as always. Tenants have turns, a block each, so that none waits for all that
+// another has. Thread: loop, the peers'.
 #pragma once
 
 #include <deque>
+#include <map>
 #include <vector>
 
 #include <towpath/core/clock.h>
@@ -26,8 +28,9 @@ class BlockCollector {
     const BlockDirectory* block_directory = nullptr;  ///< the cache's
     TierIndex peers = 0;                              ///< the tier of what peers have
     std::size_t batch_blocks = 64;                    ///< promoted together
-    std::size_t most_wanted = std::size_t{1}
-                              << 20U;  ///< that wait; beyond, the newest are not taken
+    /// That wait, of each tenant an equal share; beyond, the newest are not taken. Tenants that
+    /// come later find their share taken by none: all together may be some times as many.
+    std::size_t most_wanted = std::size_t{1} << 20U;
   };
   /// All outlive it.
   BlockCollector(const Options& options, TieredCache& cache) : options_(options), cache_(cache) {}
@@ -40,11 +43,13 @@ class BlockCollector {
 
  private:
   struct Batch {
-    std::vector<BlockHash> hashes;
+    std::vector<CachedBlock> blocks;
     Promotion coming;
     std::size_t taken = 0;
   };
-  void want(BlockHash hash);
+  void want(BlockHash hash, TenantId tenant);
+  std::vector<CachedBlock> next_wanted();
+  void want_again(const CachedBlock& block);
   bool is_missing(BlockHash hash) const;
   bool take(Batch& batch);
   bool start_batch();
@@ -52,9 +57,15 @@ class BlockCollector {
   static constexpr std::size_t kBatches = 2;  // one is pulled while the next is asked for
   const Options options_;
   TieredCache& cache_;
-  std::deque<BlockHash> wanted_;
+  struct Wanted {
+    std::deque<BlockHash> hashes;
+    Instant rests_until{0};  // it had no slot
+  };
+  std::map<TenantId, Wanted> wanted_;  // of those that wait for something
+  std::size_t waiting_ = 0;            // of all
+  TenantId last_{0};                   // whose turn it was
   std::deque<Batch> batches_;
-  Instant rests_until_{0};  // the pool had no slot
+  Instant rests_until_{0};  // too much waits in the cache
   CollectorFigures figures_;
 };
 

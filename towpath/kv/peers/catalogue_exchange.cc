@@ -76,8 +76,7 @@ void CatalogueExchange::report_all(Instant now) {
 }
 
 void CatalogueExchange::report_changes(const std::string& peer, std::uint64_t from) {
-  for (CatalogueChanges& changes : leases_.journal().since(from)) {
-    changes.layout = leases_.layout();
+  for (CatalogueChanges& changes : leases_.changes_since(from)) {
     note(leases_.report(peer, {.word = PeerMessage::Word::changes, .changes = std::move(changes)}));
   }
 }

@@ -138,6 +138,30 @@ bool has_news(const agent::Notification& note) {
   return !decode_peer_message(note.message).value().changes.stored.empty();
 }
 
+TEST(CatalogueJournalTest, tenants_travel_with_their_blocks_and_no_more_of_them_than_blocks) {
+  const Catalogue whole{
+      .name_space = "m", .hashes = {1, 2, 3, 4}, .tenants = {0, 7, 7, UINT64_MAX}};
+  EXPECT_EQ(decode_catalogue(encode(whole).value()).value(), whole);
+  PeerMessage reported{.word = PeerMessage::Word::changes,
+                       .changes = {.from = 1, .to = 4, .stored = {1, 2, 3}, .tenants = {7, 7, 8}}};
+  EXPECT_EQ(decode_peer_message(encode(reported).value()).value(), reported);
+  reported.changes.tenants = {7};
+  EXPECT_THAT(decode_peer_message(encode(reported).value()).value().changes.tenants,
+              ElementsAre(7U, 0U, 0U));
+  reported.changes.tenants.assign(4, 7);
+  EXPECT_EQ(decode_peer_message(encode(reported).value()).code(), Code::corrupt);
+  reported.changes.tenants.assign(kMaxChangesReported + 1, 7);
+  EXPECT_FALSE(decode_peer_message(encode(reported).value()).ok());
+  Catalogue many{.name_space = "m"};
+  for (BlockHash hash = 1; hash <= 2 * kMaxTenantRuns; ++hash) {
+    many.hashes.push_back(hash);
+    many.tenants.push_back(hash);
+  }
+  const Catalogue read = decode_catalogue(encode(many).value()).value();
+  EXPECT_EQ(read.tenants[kMaxTenantRuns - 1], kMaxTenantRuns);
+  EXPECT_EQ(read.tenants[kMaxTenantRuns], 0U) << "nobody's";
+}
+
 TEST(CatalogueTest, who_has_been_met_is_reported_changes_and_no_catalogue) {
   Pair pair;
   const Digest first = pair.known()->catalogue;

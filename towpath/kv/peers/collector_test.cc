@@ -17,8 +17,10 @@ class CollectorTest : public testing::PeersTest {};
 
 /// A server and those that it serves, all driven by this thread.
 struct House {
-  explicit House(sys::MemoryFileSystem* disk = nullptr)
-      : server("server", {.disk = disk, .staged_blocks = 4, .collects = true}) {
+  explicit House(sys::MemoryFileSystem* disk = nullptr, std::uint32_t quota_percent = 0)
+      : server(
+            "server",
+            {.disk = disk, .staged_blocks = 4, .collects = true, .quota_percent = quota_percent}) {
     join(server, {});
   }
   void join(Holder& holder, std::vector<std::string> others) const {
@@ -129,6 +131,54 @@ TEST_F(CollectorTest, what_was_evicted_at_the_server_is_not_fetched_again) {
   settle();
   EXPECT_EQ(engine->granting().granted, granted);
   EXPECT_LE(granted, kBlocks);
+}
+
+// Tenants ----------------------------------------------------------------------------------------
+
+constexpr TenantId kFlooding = 666, kOther = 7;
+
+/// One of the server's slots after the other is taken for what `engine` keeps.
+void flood(House& house, Holder& engine, BlockHash first, std::size_t count, TenantId tenant) {
+  for (const BlockHash hash : blocks_from(first, count)) {
+    const std::uint64_t collected = house.server.keeper->collecting().collected;
+    engine.put(hash, tenant);
+    ASSERT_TRUE(run::eventually([&] {
+      house.drive(&engine);
+      return house.server.keeper->collecting().collected > collected;
+    })) << hash;
+  }
+}
+
+TEST(CollectorTest, a_tenant_that_floods_pushes_out_nothing_of_anothers) {
+  House house(nullptr, 50);
+  auto engine = house.engine("engine");
+  flood(house, *engine, 11, kBlocks / 2, kOther);
+  flood(house, *engine, 1001, 5 * kBlocks, kFlooding);
+  for (const BlockHash hash : blocks_from(11, kBlocks / 2)) EXPECT_TRUE(house.is_kept(hash));
+  const auto figures = house.server.keeper->figures();
+  EXPECT_EQ(figures.quota.largest, kBlocks / 2);
+  EXPECT_EQ(figures.quota.tenants, 2U);
+  EXPECT_EQ(figures.quota.evictions, 5 * kBlocks - kBlocks / 2);
+}
+
+TEST(CollectorTest, nor_by_asking_for_what_was_demoted) {
+  sys::MemoryFileSystem disk;
+  House house(&disk, 50);
+  auto engine = house.engine("engine");
+  flood(house, *engine, 1001, 3 * kBlocks, kFlooding);
+  flood(house, *engine, 11, kBlocks / 2, kOther);
+  const auto is_in_memory = [&](BlockHash hash) {
+    return house.server.keeper->tier_of(hash) == 0 && house.is_kept(hash);
+  };
+  auto asking = house.engine("asking");
+  for (const BlockHash hash : blocks_from(1001, 3 * kBlocks)) {
+    ASSERT_TRUE(run::eventually([&] {
+      house.drive(asking.get());
+      return asking->keeper->has(hash);
+    })) << hash;
+    EXPECT_TRUE(asking->get(hash).ok()) << hash;
+  }
+  for (const BlockHash hash : blocks_from(11, kBlocks / 2)) EXPECT_TRUE(is_in_memory(hash)) << hash;
 }
 
 }  // namespace

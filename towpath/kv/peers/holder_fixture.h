@@ -38,6 +38,7 @@ struct Holder {
     std::uint64_t staged_blocks = 4;
     bool collects = false;
     bool hands_over = false;
+    std::uint32_t quota_percent = 0;
     bool in_pieces = false;  ///< each block of its memory
   };
   explicit Holder(const std::string& name, const Options& reported)
@@ -60,6 +61,7 @@ struct Holder {
                    .collects = options.collects,
                    .hands_over = options.hands_over};
     parts.background = options.background;
+    parts.cache.quota_percent = options.quota_percent;
     keeper = TieredKeeper::make(std::move(parts)).value();
     (void)keeper->take_news();
   }
@@ -80,12 +82,12 @@ struct Holder {
           see(blockcopy::testing::number_of(static_cast<std::uint32_t>(hash), named), place);
         });
   }
-  void put(BlockHash hash) {
+  void put(BlockHash hash, TenantId tenant = 0) {
     auto slot = keeper->room(1).value();
     visit(slot.front().slot(), hash, [](std::uint32_t number, std::byte* place) {
       std::memcpy(place, &number, sizeof number);
     });
-    ASSERT_TRUE(keeper->keep(std::move(slot.front()), hash, kUsualPriority).ok());
+    ASSERT_TRUE(keeper->keep(std::move(slot.front()), {.hash = hash, .tenant = tenant}).ok());
     (void)keeper->take_news();
   }
   /// Ok only with exactly the block's numbers; what is wrong fails the test.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include <towpath/blockcopy/layout_package.h>
@@ -79,16 +80,23 @@ Status KnownPeers::learn(ConstByteSpan bytes) {
   Peer& known = peers_[name];
   if (known.layout.owner != peer.layout.owner) ++met_;
   const Peer before = std::exchange(known, std::move(peer));
-  report_changes(before, known);
+  report_changes(before, known, all);
   return {};
 }
 
 /// What one of them has and the other has not; of unlike shares, all that either has.
-void KnownPeers::report_changes(const Peer& before, const Peer& now) {
+void KnownPeers::report_changes(const Peer& before, const Peer& now, const Catalogue& said) {
+  std::unordered_map<BlockHash, TenantId> tenants;
+  for (std::size_t i = 0; i < said.tenants.size(); ++i)
+    if (said.tenants[i] != 0) tenants.emplace(said.hashes[i], said.tenants[i]);
+  const auto tenant_of = [&](BlockHash hash) {
+    const auto named = tenants.find(hash);
+    return named == tenants.end() ? TenantId{0} : named->second;
+  };
   const bool are_alike = before.share.heads() == now.share.heads();
   const auto report_those_of = [&](const Peer& has, const Peer& may_lack) {
     for (const BlockHash hash : has.hashes)
-      if (!are_alike || !may_lack.hashes.contains(hash)) report(hash);
+      if (!are_alike || !may_lack.hashes.contains(hash)) report(hash, tenant_of(hash));
   };
   report_those_of(before, now);
   report_those_of(now, before);
@@ -108,8 +116,9 @@ void KnownPeers::hear(const AgentIdentity& from, const CatalogueChanges& changes
 void KnownPeers::apply(Peer& peer, const CatalogueChanges& changes) {
   for (const BlockHash hash : changes.lost)
     if (peer.hashes.erase(hash) > 0) report(hash);
-  for (const BlockHash hash : changes.stored)
-    if (peer.hashes.size() < kMaxHashesListed && peer.hashes.insert(hash).second) report(hash);
+  for (std::size_t i = 0; i < changes.stored.size(); ++i)
+    if (peer.hashes.size() < kMaxHashesListed && peer.hashes.insert(changes.stored[i]).second)
+      report(changes.stored[i], changes.tenants.empty() ? 0 : changes.tenants[i]);
   peer.edition = changes.to;
 }
 
@@ -155,11 +164,11 @@ std::vector<std::string> KnownPeers::owners_of(BlockHash hash) const {
   return owners;
 }
 
-void KnownPeers::report(BlockHash hash) {
+void KnownPeers::report(BlockHash hash, TenantId tenant) {
   if (owners_of(hash).empty())
     (void)block_directory_.remove(hash, tier_);
   else
-    (void)block_directory_.add(hash, tier_);
+    (void)block_directory_.add(hash, tier_, {}, tenant);
 }
 
 }  // namespace towpath::kv

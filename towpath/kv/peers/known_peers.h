@@ -85,8 +85,8 @@ class KnownPeers {
  private:
   Result<Peer> open(const Catalogue& all, const blockcopy::OpenPackage& package) const;
   void apply(Peer& peer, const CatalogueChanges& changes);
-  void report_changes(const Peer& before, const Peer& now);
-  void report(BlockHash hash);
+  void report_changes(const Peer& before, const Peer& now, const Catalogue& said);
+  void report(BlockHash hash, TenantId tenant = 0);
 
   const CacheShare ours_;
   blockcopy::TransferManager& manager_;

@@ -55,8 +55,34 @@ Result<Bytes> PeerLeases::catalogue() {
                 .layout = layout(),
                 .hashes = {journal_.here().begin(), journal_.here().end()},
                 .edition = journal_.edition()};
+  all.tenants = sort_by_tenant(all.hashes);
   TOWPATH_TRY(all.package, options_.manager->export_package());
   return encode(all);
+}
+
+std::vector<CatalogueChanges> PeerLeases::changes_since(std::uint64_t edition) const {
+  std::vector<CatalogueChanges> all = journal_.since(edition);
+  for (CatalogueChanges& changes : all) {
+    changes.layout = layout();
+    changes.tenants = sort_by_tenant(changes.stored);
+  }
+  return all;
+}
+
+/// The tenant of each: they are reported shorter side by side. Nothing where all are nobody's.
+std::vector<TenantId> PeerLeases::sort_by_tenant(std::vector<BlockHash>& hashes) const {
+  std::vector<std::pair<TenantId, BlockHash>> named;
+  named.reserve(hashes.size());
+  for (const BlockHash hash : hashes)
+    named.emplace_back(options_.block_directory->tenant_of(hash), hash);
+  if (std::ranges::all_of(named, [](const auto& one) { return one.first == 0; })) return {};
+  std::ranges::stable_sort(named, {}, &std::pair<TenantId, BlockHash>::first);
+  std::vector<TenantId> tenants;
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    tenants.push_back(named[i].first);
+    hashes[i] = named[i].second;
+  }
+  return tenants;
 }
 
 /// Whatever happened on the way.

@@ -34,6 +34,8 @@ class PeerLeases {
   /// Of the tiers that the leases were made with: blocks came or went.
   void note_changes(const BlockDirectory::Events& news);
   const CatalogueJournal& journal() const { return journal_; }
+  /// Changes of the journal since then, with what belongs to them: the layout, and tenants.
+  std::vector<CatalogueChanges> changes_since(std::uint64_t edition) const;
   /// What is granted, by its number, as peers know it.
   std::uint64_t layout() const { return granted_from_.id; }
   const KnownPeers& known() const { return tier_.known(); }
@@ -61,6 +63,7 @@ class PeerLeases {
   PeerLeases(const PeerTierOptions& options, Duration lease, PeerTier& tier, TieredCache& cache);
   void settle();
   void answer_all();
+  std::vector<TenantId> sort_by_tenant(std::vector<BlockHash>& hashes) const;
 
   const PeerTierOptions options_;
   PeerTier& tier_;

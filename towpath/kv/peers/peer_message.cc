@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <utility>
 
+#include <towpath/core/text.h>
 #include <towpath/kv/connector/numbers.h>
 #include <towpath/kv/peers/peer_message.h>
 #include <towpath/wire/decoder.h>
@@ -13,13 +15,14 @@ using wire::Kind;
 
 constexpr std::uint64_t kMaxPackage = 8 * kMiB, kMaxListed = 8 * kMaxHashesListed,
                         kMaxNameSpace = 1024;
-constexpr std::size_t kGrantedNumbers = 5;  // hash, slot, algorithm, salt, value
+constexpr std::uint64_t kMaxTenants = 8 * 2 * kMaxTenantRuns;  // a tenant, and how many blocks
+constexpr std::size_t kGrantedNumbers = 5;                     // hash, slot, algorithm, salt, value
 
 constexpr wire::Tag kWord = wire::required(1), kSession = wire::required(2),
                     kAsked = wire::required(3), kGranted = wire::required(4),
                     kLease = wire::required(5), kChangesLayout = wire::optional(6),
                     kFrom = wire::optional(7), kTo = wire::optional(8), kStored = wire::optional(9),
-                    kLost = wire::optional(10);
+                    kLost = wire::optional(10), kStoredTenants = wire::optional(11);
 constexpr wire::FieldRule kPeerRules[] = {
     {kWord, "word", Kind::number, wire::kOne, 5},
     {kSession, "session", Kind::number, wire::kOne},
@@ -31,18 +34,20 @@ constexpr wire::FieldRule kPeerRules[] = {
     {kTo, "to edition", Kind::number, wire::kAtMostOne},
     {kStored, "stored", Kind::bytes, wire::kAtMostOne, 8 * kMaxChangesReported},
     {kLost, "lost", Kind::bytes, wire::kAtMostOne, 8 * kMaxChangesReported},
+    {kStoredTenants, "tenants", Kind::bytes, wire::kAtMostOne, kMaxTenants},
 };
 constexpr wire::Schema kPeerSchema("peer message", kPeerRules);
 
 constexpr wire::Tag kNameSpace = wire::required(1), kPackage = wire::required(2),
                     kLayoutId = wire::required(3), kListed = wire::required(4),
-                    kEdition = wire::optional(5);
+                    kEdition = wire::optional(5), kListedTenants = wire::optional(6);
 constexpr wire::FieldRule kCatalogueRules[] = {
     {kNameSpace, "name space", Kind::bytes, wire::kOne, kMaxNameSpace},
     {kPackage, "package", Kind::bytes, wire::kOne, kMaxPackage},
     {kLayoutId, "layout", Kind::number, wire::kOne},
     {kListed, "hashes", Kind::bytes, wire::kOne, kMaxListed},
     {kEdition, "edition", Kind::number, wire::kAtMostOne},
+    {kListedTenants, "tenants", Kind::bytes, wire::kAtMostOne, kMaxTenants},
 };
 constexpr wire::Schema kCatalogueSchema("block catalogue", kCatalogueRules);
 
@@ -69,6 +74,44 @@ std::vector<std::uint64_t> numbers_of(const std::vector<GrantedBlock>& granted) 
   return numbers;
 }
 
+/// How many blocks behind one another are of a tenant, each time; what is behind the last is
+/// nobody's.
+std::vector<std::uint64_t> runs_of(const std::vector<TenantId>& tenants) {
+  std::vector<std::uint64_t> runs;
+  for (const TenantId tenant : tenants) {
+    if (runs.empty() || runs[runs.size() - 2] != tenant) {
+      if (runs.size() == 2 * kMaxTenantRuns) break;
+      runs.insert(runs.end(), {tenant, 0});
+    }
+    ++runs.back();
+  }
+  if (runs.size() == 2 && runs.front() == 0) runs.clear();
+  return runs;
+}
+
+Result<std::vector<TenantId>> unpack_tenants(const wire::Field& field, std::size_t most) {
+  TOWPATH_TRY(const std::vector<std::uint64_t> runs, unpack_numbers(field));
+  if (runs.size() % 2 != 0) return field.refuse("a tenant and a number of blocks, each time");
+  std::vector<TenantId> tenants;
+  for (std::size_t i = 0; i < runs.size(); i += 2) {
+    if (runs[i + 1] > most - tenants.size())
+      return field.refuse("tenants of more blocks than may be");
+    tenants.insert(tenants.end(), runs[i + 1], runs[i]);
+  }
+  return tenants;
+}
+
+/// As many as blocks; those nobody has spoken of are nobody's.
+Status match_tenants(std::vector<TenantId>& tenants, std::size_t blocks) {
+  if (tenants.size() > blocks)
+    return error(Code::corrupt,
+                 cat("tenants of ", tenants.size(), " blocks, and there are ", blocks),
+                 "both sides must be of one release");
+  tenants.resize(blocks);
+  if (std::ranges::all_of(tenants, [](TenantId tenant) { return tenant == 0; })) tenants.clear();
+  return {};
+}
+
 Status take_word(const wire::Field& field, PeerMessage& message) {
   switch (field.tag()) {
     case kWord:
@@ -86,6 +129,10 @@ Status take_word(const wire::Field& field, PeerMessage& message) {
     }
     case kLost: {
       TOWPATH_TRY(message.changes.lost, unpack_numbers(field));
+      break;
+    }
+    case kStoredTenants: {
+      TOWPATH_TRY(message.changes.tenants, unpack_tenants(field, kMaxChangesReported));
       break;
     }
     case kAsked: {
@@ -108,6 +155,8 @@ void put_changes(wire::Encoder& out, const CatalogueChanges& changes) {
   out.put_number(kTo, changes.to);
   out.put_bytes(kStored, pack_numbers(changes.stored));
   out.put_bytes(kLost, pack_numbers(changes.lost));
+  if (const auto runs = runs_of(changes.tenants); !runs.empty())
+    out.put_bytes(kStoredTenants, pack_numbers(runs));
 }
 
 }  // namespace
@@ -131,6 +180,7 @@ Result<PeerMessage> decode_peer_message(ConstByteSpan bytes) {
   PeerMessage message;
   TOWPATH_TRY(wire::decode(wire::Decoder(opened.payload, kPeerSchema),
                            [&](const wire::Field& field) { return take_word(field, message); }));
+  TOWPATH_TRY(match_tenants(message.changes.tenants, message.changes.stored.size()));
   return message;
 }
 
@@ -141,6 +191,8 @@ Result<Bytes> encode(const Catalogue& catalogue) {
   out.put_number(kLayoutId, catalogue.layout);
   out.put_bytes(kListed, pack_numbers(catalogue.hashes));
   if (catalogue.edition) out.put_number(kEdition, *catalogue.edition);
+  if (const auto runs = runs_of(catalogue.tenants); !runs.empty())
+    out.put_bytes(kListedTenants, pack_numbers(runs));
   TOWPATH_TRY(const Bytes payload, std::move(out).finish());
   return wire::seal({.type = wire::MessageType::block_catalogue, .version = 1}, payload);
 }
@@ -160,11 +212,16 @@ Result<Catalogue> decode_catalogue(ConstByteSpan bytes) {
           case kPackage:
             catalogue.package.assign(field.bytes().begin(), field.bytes().end());
             return {};
+          case kListedTenants: {
+            TOWPATH_TRY(catalogue.tenants, unpack_tenants(field, kMaxHashesListed));
+            return {};
+          }
           default: break;
         }
         TOWPATH_TRY(catalogue.hashes, unpack_numbers(field));
         return {};
       }));
+  TOWPATH_TRY(match_tenants(catalogue.tenants, catalogue.hashes.size()));
   return catalogue;
 }
 

@@ -31,6 +31,8 @@ inline constexpr std::size_t kMaxBlocksAsked =
 /// In one message, stored and lost together.
 inline constexpr std::size_t kMaxChangesReported = 1024;
 inline constexpr std::size_t kMaxHashesListed = std::size_t{1} << 20U;  ///< in a catalogue
+/// In a message, how often the tenant changes from one block to the next; from there on, nobody's.
+inline constexpr std::size_t kMaxTenantRuns = 1024;
 
 struct GrantedBlock {
   BlockHash hash = 0;
@@ -48,6 +50,7 @@ struct CatalogueChanges {
   std::uint64_t to = 0;      ///< at least `from`; as `from`: that is what there is
   std::vector<BlockHash> stored;
   std::vector<BlockHash> lost;
+  std::vector<TenantId> tenants{};  ///< of each of `stored`; none: nobody's
 
   friend bool operator==(const CatalogueChanges&, const CatalogueChanges&) = default;
 };
@@ -71,6 +74,7 @@ struct Catalogue {
   std::vector<BlockHash> hashes;  ///< at most kMaxHashesListed
   /// Nothing: the owner is of an older release, and reports no changes.
   std::optional<std::uint64_t> edition;
+  std::vector<TenantId> tenants{};  ///< of each of `hashes`; none: nobody's
 
   friend bool operator==(const Catalogue&, const Catalogue&) = default;
 };

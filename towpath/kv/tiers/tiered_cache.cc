@@ -32,11 +32,20 @@ Status check(const TieredCache::Parts& parts, const TieredCacheOptions& options)
     return error(Code::invalid_argument,
                  cat("blocks are demoted after ", options.admission.min_accesses, " accesses"),
                  cat("count to ", int{FrequencySketch::kMost}, " at most"));
+  if (options.quota_percent > 100)
+    return error(Code::invalid_argument,
+                 cat("a tenant may have ", options.quota_percent, " % of the memory"),
+                 "use 1 to 100, or 0 for no bound");
   if (parts.layout.config().format != layout::BlockFormat::nhd)
     return error(Code::unsupported,
                  cat("blocks in the format ", name_of(parts.layout.config().format)),
                  "keep the pool in nhd: digests and tiers have blocks in that order");
   return {};
+}
+
+SlotId share_of_a_tenant(std::uint64_t slots, const TieredCacheOptions& options) {
+  if (options.quota_percent == 0) return 0;
+  return static_cast<SlotId>(std::max<std::uint64_t>(1, slots * options.quota_percent / 100));
 }
 
 std::string name_of_pool(const layout::PhysicalLayout& layout) {
@@ -60,6 +69,7 @@ Result<std::unique_ptr<TieredCache>> TieredCache::make(Parts parts,
   TOWPATH_TRY(auto pool, BlockPool::make({.slots = static_cast<SlotId>(slots),
                                           .duplicates = options.duplicates,
                                           .policy = options.policy,
+                                          .most_of_a_tenant = share_of_a_tenant(slots, options),
                                           .block_directory = &parts.block_directory}));
   TOWPATH_TRY(const std::uint64_t block_bytes, parts.layout.config().block_bytes());
   TOWPATH_TRY(auto waker, run::Waker::open());
@@ -297,6 +307,7 @@ void TieredCache::copy_failed(const char* way, const Status& status) {
 
 void TieredCache::note_state() {
   meter_.waits(promotions_.size(), demotions_.size());
+  if (options_.quota_percent > 0) meter_.over_quota(pool_->evicted_over_quota());
   const MutexLock figures(figures_mutex_);
   for (const auto& tier : below_) figures_.below[tier->number].room = tier->tier->room();
 }

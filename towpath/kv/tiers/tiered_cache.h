@@ -49,6 +49,10 @@ namespace towpath::kv {
 struct TieredCacheOptions {
   PolicyKind policy = PolicyKind::lru;  ///< of the pool
   Duplicates duplicates = Duplicates::refuse;
+  /// Percent of the pool's slots that blocks of one tenant may have, and those of no tenant
+  /// together; one slot at least. 0: no bound. What is promoted counts for the tenant that the
+  /// block directory has for it; tiers below have no bound.
+  std::uint32_t quota_percent = 0;
   AdmissionOptions admission;
   std::size_t most_waiting_demotions = 4096;   ///< blocks; what is less urgent is not kept beyond
   std::size_t most_waiting_promotions = 4096;  ///< blocks; promote() refuses beyond, look() forgets

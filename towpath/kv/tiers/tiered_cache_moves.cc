@@ -195,7 +195,9 @@ Status TieredCache::begin_next(PromotionInFlight& promotion) {
   TierState& from = *below_[promotion.next];
   if (!from.has_place_for(TierTask::Kind::get)) return {};
   if (!promotion.slot) {
-    TOWPATH_TRY(auto slots, pool_->allocate(1));
+    CachedBlock& block = promotion.wanted.block;
+    block.tenant = block_directory_.tenant_of(hash);
+    TOWPATH_TRY(auto slots, pool_->allocate(1, nullptr, block.tenant));
     promotion.slot = std::move(slots.front());
   }
   ++promotion.next;

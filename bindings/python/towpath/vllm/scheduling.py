@@ -66,6 +66,11 @@ def room_of(request) -> str:
     return json.dumps([lora_room(lora) if lora else "", salt, features])
 
 
+def tenant_of(request) -> str:
+    """Whose blocks they are, for a server's quotas: those of one salt are of one tenant."""
+    return getattr(request, "cache_salt", None) or ""
+
+
 def lora_room(lora) -> str:
     """A name may be another adapter's in the next life of the engine: the path belongs to it."""
     return json.dumps({"lora": lora.lora_name, "path": getattr(lora, "lora_path", "")})
@@ -111,7 +116,7 @@ class SchedulerSide:
         tokens = request.all_token_ids[:]
         if computed > len(tokens):
             return 0, False
-        found, background = self._scheduler.match(request.request_id, tokens, computed, room_of(request))
+        found, background = self._scheduler.match(request.request_id, tokens, computed, room_of(request), tenant_of(request))
         if getattr(request, "lora_request", None) is not None:
             lora = request.lora_request
             self._loras[lora_room(lora)] = (lora.lora_name, lora.lora_int_id)

@@ -1,0 +1,63 @@
+// How a BlockPool makes room for a block.
+#include <algorithm>
+
+#include <towpath/core/text.h>
+#include <towpath/kv/blocks/block_pool.h>
+
+namespace towpath::kv {
+
+Result<std::vector<PartialBlock>> BlockPool::allocate(SlotId count, std::vector<Evicted>* evicted,
+                                                      TenantId tenant) {
+  std::vector<PartialBlock> blocks;
+  blocks.reserve(std::min<std::size_t>(count, slots_.size()));
+  while (blocks.size() < count) {
+    const Room room = quota_ ? room_for(tenant) : room_anywhere();
+    if (room.was_evicted && evicted != nullptr)
+      evicted->push_back({slots_[*room.slot].identity, *room.slot});
+    if (!room.slot)
+      return error(
+          Code::exhausted,
+          cat(blocks.size(), " of ", count, " slots could be had of ", slots_.size(),
+              quota_ ? "; all others are held, or of other tenants" : "; all others are held"),
+          "let blocks go first, or make the pool larger");
+    blocks.push_back(PartialBlock(this, *room.slot));
+  }
+  return blocks;
+}
+
+BlockPool::Room BlockPool::room_anywhere() {
+  if (const auto slot = take_free()) return {.slot = slot};
+  const auto slot = evict_one();
+  return {.slot = slot, .was_evicted = slot.has_value()};
+}
+
+/// A tenant that has its share evicts of its own, and others' blocks never.
+BlockPool::Room BlockPool::room_for(TenantId tenant) {
+  Room room;
+  while (!quota_->charge(tenant)) {
+    if (room.slot) free_slot(*room.slot);  // it had more than its share
+    room = {.slot = evict_own(tenant), .was_evicted = true};
+    if (!room.slot) return {};
+  }
+  if (!room.slot) room = room_anywhere();
+  if (room.slot)
+    quota_->assign(*room.slot, tenant);
+  else
+    quota_->refund(tenant);
+  return room;
+}
+
+/// What is held is passed over: it is little, as a rule.
+std::optional<SlotId> BlockPool::evict_own(TenantId tenant) {
+  for (std::size_t most = 8;; most *= 4) {
+    const std::vector<WeakBlock> blocks = quota_->oldest(tenant, most);
+    for (const WeakBlock& block : blocks) {
+      if (!evict_if(block, [](SlotId) { return true; })) continue;
+      quota_->count_eviction();
+      return block.slot;
+    }
+    if (blocks.size() < most) return std::nullopt;
+  }
+}
+
+}  // namespace towpath::kv

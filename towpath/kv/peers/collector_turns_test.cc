@@ -1,0 +1,92 @@
+// Whose blocks a BlockCollector takes first, from a tier that is a test's.
+#include <algorithm>
+#include <numeric>
+
+#include <gmock/gmock.h>
+
+#include <towpath/kv/peers/block_collector.h>
+#include <towpath/kv/tiers/cache_fixture.h>
+#include <towpath/kv/tiers/memory_tier_fixture.h>
+
+namespace towpath::kv {
+namespace {
+
+constexpr TierIndex kOfPeers = 2;
+constexpr TenantId kFlooding = 666, kOther = 7000;
+
+struct CollectorTurnsTest : testing::CacheFixture {
+  void open_with_peers(const TieredCacheOptions& options, std::size_t most_wanted) {
+    auto tier = std::make_unique<testing::MemoryTier>(kOfPeers, 64);
+    tier_ = tier.get();
+    tier_->on_begin = [this](const TierTask& task) {
+      if (task.kind == TierTask::Kind::get) taken_.push_back(task.hash);
+    };
+    others_.push_back(std::move(tier));
+    open(options, {.slots = 64});
+    tier_->block_directory = block_directory_.get();
+    (void)block_directory_->take_events();
+    collector_.emplace(BlockCollector::Options{.clock = &clock_,
+                                               .block_directory = block_directory_.get(),
+                                               .peers = kOfPeers,
+                                               .batch_blocks = 4,
+                                               .most_wanted = most_wanted},
+                       *cache_);
+  }
+  /// A peer has blocks [first, first + count).
+  void report(BlockHash first, BlockHash count, TenantId tenant) {
+    for (BlockHash hash = first; hash < first + count; ++hash) {
+      Bytes bytes = content(hash);
+      tier_->blocks[hash] = {digest_of(bytes, hash), std::move(bytes)};
+      block_directory_->add(hash, kOfPeers, {}, tenant);
+    }
+    collector_->note(block_directory_->take_events());
+  }
+  void take_all() {
+    for (int idle = 0; idle < 3; ++idle)
+      while (collector_->progress() || cache_->progress()) idle = 0;
+  }
+
+  testing::MemoryTier* tier_ = nullptr;
+  std::optional<BlockCollector> collector_;
+  std::vector<BlockHash> taken_;
+};
+
+TEST_F(CollectorTurnsTest, a_tenant_does_not_wait_behind_all_that_another_has) {
+  open_with_peers({}, 1000);
+  report(1000, 40, kFlooding);
+  report(1, 3, kOther);
+  take_all();
+  ASSERT_EQ(taken_.size(), 43U);
+  std::vector<BlockHash> first(taken_.begin(), taken_.begin() + 6);
+  std::ranges::sort(first);
+  EXPECT_THAT(first, ::testing::ElementsAre(1, 2, 3, ::testing::_, ::testing::_, ::testing::_));
+}
+
+TEST_F(CollectorTurnsTest, nor_is_it_refused_for_another_fills_the_queue) {
+  open_with_peers({}, 10);
+  report(1000, 40, kFlooding);
+  report(1, 3, kOther);
+  EXPECT_EQ(collector_->figures().refused, 30U);
+  take_all();
+  EXPECT_THAT(taken_, ::testing::IsSupersetOf({BlockHash{1}, BlockHash{2}, BlockHash{3}}));
+}
+
+TEST_F(CollectorTurnsTest, nor_while_another_has_all_its_share_in_use) {
+  open_with_peers({.quota_percent = 10}, 1000);
+  report(1000, 6, kFlooding);
+  take_all();
+  std::vector<BlockRef> held;
+  for (BlockHash hash = 1000; hash < 1006; ++hash) held.push_back(cache_->find(hash));
+  report(1006, 10, kFlooding);
+  report(1, 3, kOther);
+  take_all();
+  for (BlockHash hash = 1; hash <= 3; ++hash) EXPECT_TRUE(cache_->find(hash)) << hash;
+  EXPECT_FALSE(cache_->find(1006));
+  held.clear();
+  clock_.advance(std::chrono::seconds(1));
+  take_all();
+  EXPECT_TRUE(cache_->find(1015)) << "it is taken when there is room";
+}
+
+}  // namespace
+}  // namespace towpath::kv
