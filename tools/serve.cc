@@ -110,6 +110,8 @@ Status serve(const standard::CacheServerOptions& options, double interval_s) {
   TOWPATH_TRY(const sys::Fd signals, watch_ending_signals());
   TOWPATH_TRY(const auto server, standard::CacheServer::open(options));
   TOWPATH_TRY(print(greeting(options)));
+  if (const std::string url = server->prometheus_url(); !url.empty())
+    TOWPATH_TRY(print(cat("metrics: ", url, "\n")));
   std::fflush(stdout);
   std::string printed = table_of({});
   for (std::uint64_t refused = 0; take_signal(signals) == 0;) {

@@ -98,7 +98,8 @@ Result<CacheNode::Meeting> CacheNode::meeting_of(const ConnectorNodeOptions& opt
   return meeting;
 }
 
-Result<std::unique_ptr<CacheNode>> CacheNode::open(const ConnectorNodeOptions& options, Role role) {
+Result<std::unique_ptr<CacheNode>> CacheNode::open(const ConnectorNodeOptions& options, Role role,
+                                                   telemetry::Metrics* metrics) {
   if (options.host_blocks == 0 || options.host_blocks >= kv::kNoSlot)
     return error(Code::invalid_argument, cat("memory for ", options.host_blocks, " blocks"),
                  "keep at least what a step loads or saves in memory");
@@ -109,6 +110,10 @@ Result<std::unique_ptr<CacheNode>> CacheNode::open(const ConnectorNodeOptions& o
   for (const std::string& backend : made->meeting_.backends) inner.backends.push_back(backend);
   TOWPATH_TRY(const auto telemetry, telemetry_from(read_environment()));
   inner.telemetry = telemetry.decide(false);
+  if (inner.telemetry && metrics != nullptr) {
+    inner.telemetry->metrics = metrics;
+    inner.telemetry->prometheus.reset();
+  }
   TOWPATH_TRY(made->node_, Node::open(inner));
   warn_of(options.remarks, made->clock());
   TOWPATH_TRY(made->manager_, blockcopy::TransferManager::create({.agent = &made->node_->agent(),

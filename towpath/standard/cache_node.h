@@ -35,8 +35,11 @@ class CacheNode {
   };
   /// Errors: invalid_argument (no memory; peers and a server), exhausted, those of the backends and
   /// of the environment.
+  /// `metrics`: where telemetry is on, its figures go there, with the agent as label, and the
+  /// caller serves them; null: to an endpoint of its own, where one is asked for. They outlive it.
   static Result<std::unique_ptr<CacheNode>> open(const ConnectorNodeOptions& options,
-                                                 Role role = Role::engine);
+                                                 Role role = Role::engine,
+                                                 telemetry::Metrics* metrics = nullptr);
 
   Node& node() noexcept { return *node_; }
   const Clock& clock() const noexcept { return node_->clock(); }

@@ -8,6 +8,7 @@
 #include <towpath/rendezvous/hosted_rendezvous.h>
 #include <towpath/standard/cache_node.h>
 #include <towpath/standard/cache_server.h>
+#include <towpath/standard/telemetry_environment.h>
 #include <towpath/standard/user_token.h>
 
 namespace towpath::standard {
@@ -26,9 +27,10 @@ Result<std::string> own_server_address() {
 /// A cache, and the thread that serves it.
 class CacheServer::ServedCache {
  public:
-  static Result<std::unique_ptr<ServedCache>> open(const ConnectorNodeOptions& options) {
+  static Result<std::unique_ptr<ServedCache>> open(const ConnectorNodeOptions& options,
+                                                   telemetry::Metrics& metrics) {
     auto made = std::unique_ptr<ServedCache>(new ServedCache(options));
-    TOWPATH_TRY(made->node_, CacheNode::open(options, CacheNode::Role::server));
+    TOWPATH_TRY(made->node_, CacheNode::open(options, CacheNode::Role::server, &metrics));
     {
       const run::MutexLock lock(made->mutex_);
       TOWPATH_TRY(made->keeper_, made->node_->make_keeper());
@@ -124,6 +126,7 @@ Result<std::unique_ptr<CacheServer>> CacheServer::open(const CacheServerOptions&
   if (!options.directory.empty()) {
     TOWPATH_TRY(made->files_, kv::store_files(options.directory));
   }
+  TOWPATH_TRY(made->serve_metrics());
   rendezvous::HostedRendezvousOptions place;
   place.listener.log = telemetry::Log(made->sink_, made->clock_, "serve");
   TOWPATH_TRY(place.address, net::parse_address(options.address));
@@ -137,6 +140,20 @@ Result<std::unique_ptr<CacheServer>> CacheServer::open(const CacheServerOptions&
                 one->listen(stop);
               }));
   return made;
+}
+
+/// One endpoint for all caches: they have one process, and one port.
+Status CacheServer::serve_metrics() {
+  TOWPATH_TRY(const TelemetryFromEnvironment telemetry, telemetry_from(read_environment()));
+  const auto options = telemetry.decide(false);
+  if (!options || !options->prometheus) return {};
+  auto endpoint = PrometheusEndpoint::open(metrics_, *options->prometheus);
+  if (endpoint.ok())
+    endpoint_ = *std::move(endpoint);
+  else
+    telemetry::Log(sink_, clock_, "serve")
+        .warning("the Prometheus endpoint is left out", {{"why", endpoint.status().to_string()}});
+  return {};
 }
 
 /// What the engines leave at the place is heard here; served caches meet them there as guests.
@@ -216,7 +233,7 @@ Status CacheServer::make_cache(const std::string& name, const kv::CacheShare& sh
                                .cache = options_.cache,
                                .server = options_.address};
   if (options.objects) options.objects->bound_bytes /= options_.caches;
-  TOWPATH_TRY(auto served, ServedCache::open(options));
+  TOWPATH_TRY(auto served, ServedCache::open(options, metrics_));
   caches_.emplace(name, std::move(served));
   return {};
 }

@@ -26,9 +26,11 @@
 #include <towpath/run/poller.h>
 #include <towpath/run/worker.h>
 #include <towpath/standard/connector_options.h>
+#include <towpath/standard/prometheus.h>
 #include <towpath/standard/stderr_sink.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/file.h>
+#include <towpath/telemetry/metrics.h>
 
 namespace towpath::kv {
 struct CacheShare;
@@ -81,6 +83,10 @@ class CacheServer {
   ~CacheServer();
 
   std::vector<ServedFigures> figures() const TOWPATH_EXCLUDES(mutex_);
+  /// Of all caches, each an agent; empty unless the environment switches telemetry on.
+  const telemetry::Metrics& metrics() const noexcept { return metrics_; }
+  /// Where Prometheus finds them; empty: nowhere.
+  std::string prometheus_url() const { return endpoint_ ? endpoint_->url() : std::string(); }
   struct Refusals {
     std::uint64_t count = 0;
     Status last;  ///< of an engine that has no cache here
@@ -91,6 +97,7 @@ class CacheServer {
   class ServedCache;
 
   explicit CacheServer(const CacheServerOptions& options);
+  Status serve_metrics();
   void listen(const run::StopToken& stop);
   void hear(const rendezvous::Change& change) TOWPATH_EXCLUDES(mutex_);
   Status learn(const std::string& cache, ConstByteSpan catalogue) TOWPATH_REQUIRES(mutex_);
@@ -104,6 +111,8 @@ class CacheServer {
   std::shared_ptr<sys::FileSystem> files_;  // null: no files
   const sys::SystemClock clock_;
   StderrSink sink_;
+  telemetry::Metrics metrics_;
+  std::unique_ptr<PrometheusEndpoint> endpoint_;
   std::unique_ptr<rendezvous::HostedRendezvous> place_;  // the listening thread's
   std::optional<run::Poller> poller_;                    // with this
   mutable run::Mutex mutex_;

@@ -1,7 +1,9 @@
 // A server of the host's KV blocks, and engines that come, go, and are killed.
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
+#include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -13,6 +15,7 @@
 #include <towpath/core/text.h>
 #include <towpath/memory/shared_region.h>
 #include <towpath/run/eventually.h>
+#include <towpath/standard/cache_node.h>
 #include <towpath/standard/cache_server.h>
 #include <towpath/standard/engine_fixture.h>
 #include <towpath/sys/temporary_directory.h>
@@ -203,6 +206,44 @@ TEST_F(CacheServerTest, a_tenant_that_floods_does_not_push_out_what_another_kept
   const auto served = server->figures();
   EXPECT_EQ(served[0].kept.quota.largest, 8U);
   EXPECT_EQ(served[0].kept.quota.evictions, 30U - 8U);
+}
+
+/// Only of the process that sets them: one that reads the environment runs at a time.
+struct SetForServer {
+  explicit SetForServer(std::vector<std::pair<std::string, std::string>> words)
+      : words_(std::move(words)) {
+    for (const auto& [name, value] : words_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~SetForServer() {
+    for (const auto& [name, value] : words_) ::unsetenv(name.c_str());
+  }
+  std::vector<std::pair<std::string, std::string>> words_;
+};
+
+TEST_F(CacheServerTest, metrics_have_all_caches_by_their_names) {
+  const SetForServer words({{"TOWPATH_TELEMETRY_ENABLE", "y"},
+                            {"TOWPATH_TELEMETRY_EXPORTER", "prometheus"},
+                            {"TOWPATH_TELEMETRY_PROMETHEUS_PORT", "0"}});
+  CacheServerOptions options = server_options();
+  options.caches = 2;
+  const auto server = CacheServer::open(options).value();
+  Engine first(engine_options());
+  ConnectorNodeOptions unlike = engine_options();
+  unlike.config.inner_dim = 32;
+  Engine second(unlike);
+  keep(first, std::byte{7});
+  keep(second, std::byte{8});
+  std::set<std::string> agents;
+  for (const telemetry::Metric& metric : server->metrics().snapshot())
+    for (const telemetry::Label& label : metric.labels)
+      if (label.name == "agent") agents.insert(label.value);
+  std::set<std::string> served;
+  for (const ServedFigures& one : server->figures()) served.insert(server_name(one.name));
+  EXPECT_EQ(served.size(), 2U);
+  EXPECT_EQ(agents, served);
+  telemetry::Metrics own;
+  const bool can_serve = PrometheusEndpoint::open(own, {.port = 0}).ok();
+  EXPECT_EQ(server->prometheus_url().starts_with("http://127.0.0.1:"), can_serve);
 }
 
 TEST_F(CacheServerTest, one_server_is_at_an_address_and_engines_have_peers_or_a_server) {
