@@ -98,7 +98,7 @@ std::unique_ptr<Scheduler> make_scheduler(std::uint64_t tokens_per_block, std::u
                                           std::uint64_t salt, const Name& name_space,
                                           std::optional<std::uint64_t> background_from_tokens,
                                           bool saves_in_background, bool events_with_tokens,
-                                          const Groups& groups,
+                                          bool lasting_events, const Groups& groups,
                                           std::optional<std::uint64_t> null_block) {
   return std::make_unique<Scheduler>(unwrap(kv::ConnectorScheduler::make(
       {.tokens_per_block = tokens_per_block,
@@ -108,6 +108,7 @@ std::unique_ptr<Scheduler> make_scheduler(std::uint64_t tokens_per_block, std::u
        .background_from_tokens = background_from_tokens.value_or(UINT64_MAX),
        .saves_in_background = saves_in_background,
        .events_with_tokens = events_with_tokens,
+       .lasting_events = lasting_events,
        .groups = to_groups(groups),
        .null_block = null_block,
        .clock = &sys::system_clock()})));
@@ -155,7 +156,8 @@ py::dict scheduler_figures(const Scheduler& self) {
       py::arg("loaded_none") = figures.loaded_none,
       py::arg("loaded_to_see") = figures.loaded_to_see,
       py::arg("tokens_not_loaded") = figures.tokens_not_loaded,
-      py::arg("computing_ns_per_token") = figures.computing_per_token.count());
+      py::arg("computing_ns_per_token") = figures.computing_per_token.count(),
+      py::arg("not_lasting") = figures.not_lasting);
 }
 
 void bind_event(py::module_& module) {
@@ -169,6 +171,7 @@ void bind_event(py::module_& module) {
       .def_readonly("hash", &HeldBlockEvent::hash)
       .def_readonly("parent", &HeldBlockEvent::parent)
       .def_readonly("tokens", &HeldBlockEvent::tokens)
+      .def_readonly("is_lasting", &HeldBlockEvent::is_lasting)
       .def_property_readonly(
           "room", [](const HeldBlockEvent& event) { return name_to_python(event.room); });
 }
@@ -201,8 +204,8 @@ void bind_scheduler(py::module_& module) {
       .def(py::init(&make_scheduler), py::arg("tokens_per_block") = 16, py::arg("workers") = 1,
            py::arg("salt") = 0, py::arg("name_space") = Name{},
            py::arg("background_from_tokens") = py::none(), py::arg("saves_in_background") = false,
-           py::arg("events_with_tokens") = false, py::arg("groups") = Groups{{"whole", 0}},
-           py::arg("null_block") = py::none())
+           py::arg("events_with_tokens") = false, py::arg("lasting_events") = false,
+           py::arg("groups") = Groups{{"whole", 0}}, py::arg("null_block") = py::none())
       .def("match", &match, py::arg("request"), py::arg("tokens"), py::arg("computed") = 0,
            py::arg("room") = Name{}, py::arg("tenant") = Name{})
       .def("allocate", &allocate, py::arg("request"), py::arg("blocks"), py::arg("loaded_tokens"))

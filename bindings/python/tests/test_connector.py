@@ -122,6 +122,23 @@ def test_events_report_routers_the_tokens():
         assert stored == kv_events.BlockStored(hashes, None, list(range(12)), 4, None, "CPU", None)
 
 
+def test_events_say_when_blocks_outlive_the_engine(tmp_path):
+    layers = caches()
+    with Worker(layers, name_space="m", directory=str(tmp_path)) as worker:
+        scheduler = Scheduler(4, events_with_tokens=True, lasting_events=True)
+        serve(scheduler, worker, layers, "a", [0, 1, 2])
+        worker.sync()
+        scheduler.update(worker.take_report())
+        events = scheduler.take_events()
+        assert sorted(event.is_lasting for event in events) == [False] * 3 + [True] * 3
+        assert scheduler.figures()["not_lasting"] == 0
+        said = kv_events.for_router(events, 4)
+        for medium in ("CPU", "DISK"):
+            hashes = [one for event in said if event.medium == medium for one in event.block_hashes]
+            tokens = [one for event in said if event.medium == medium for one in event.token_ids]
+            assert len(set(hashes)) == 3 and sorted(tokens) == list(range(12))
+
+
 def test_orders_say_whose_blocks_are_saved():
     def orders(**whose):
         scheduler = Scheduler(4)

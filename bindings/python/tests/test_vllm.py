@@ -312,6 +312,23 @@ def test_steps_are_measured_where_the_cheaper_way_is_wanted(load, measures):
             measures and request.request_id == "b"), "few tokens say nothing"
 
 
+@pytest.mark.parametrize("lasting", [False, True])
+def test_routers_hear_when_blocks_are_in_files_and_steps_are_asked_for_until_then(tmp_path, lasting):
+    scheduler, worker = connectors(views("LBHNC"), directory=str(tmp_path), lasting_events=lasting)
+    step(scheduler, worker, Request("a", 40), [0, 1, 2], 0)
+    assert not lasting or scheduler.has_pending_push_work() or scheduler._scheduler.figures()["not_lasting"] == 0
+    worker._worker._worker.sync()
+    worker._worker._collect(waits=True)
+    reports = worker.build_connector_worker_meta()
+    if reports is not None:
+        scheduler.update_connector_output(types.SimpleNamespace(
+            kv_connector_worker_meta=reports, finished_sending=set(), finished_recving=set()))
+    assert not scheduler.has_pending_push_work()
+    said = [(type(event).__name__, event.medium, len(event.block_hashes)) for event in scheduler.take_events()]
+    assert said[:1] == [("BlockStored", "CPU", 2)] or lasting
+    assert sum(count for _, medium, count in said if medium == "DISK") == (2 if lasting else 0)
+
+
 def test_only_known_tokens_are_saved():
     """A scheduler that runs ahead computes tokens that are not there yet; drafts may be wrong."""
     half, request = side(), Request("a", 16)

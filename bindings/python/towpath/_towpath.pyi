@@ -334,6 +334,9 @@ class HeldBlockEvent:
     def tokens(self) -> List[int]: ...
     @property
     def room(self) -> str: ...
+    @property
+    def is_lasting(self) -> bool:
+        """It is now where no worker's end reaches, or is so no more."""
 
 class ConnectorScheduler:
     """The scheduler's half of a connector; towpath.connector.Scheduler."""
@@ -341,10 +344,12 @@ class ConnectorScheduler:
     def __init__(self, tokens_per_block: int = 16, workers: int = 1, salt: int = 0,
                  name_space: Name = "", background_from_tokens: Optional[int] = None,
                  saves_in_background: bool = False,
-                 events_with_tokens: bool = False, groups: Sequence[Tuple[str, int]] = (("whole", 0),),
+                 events_with_tokens: bool = False, lasting_events: bool = False,
+                 groups: Sequence[Tuple[str, int]] = (("whole", 0),),
                  null_block: Optional[int] = None) -> None:
         """`groups`: of the engine's layers, each ("whole", 0), ("window", the tokens before it that a token attends
-        to) or ("state", 0); with several, blocks are given as a list for each. `null_block`: in a table, none."""
+        to) or ("state", 0); with several, blocks are given as a list for each. `null_block`: in a table, none.
+        `lasting_events`: events also say which blocks have come to files, objects or a server, synced."""
     def match(self, request: Name, tokens: Sequence[int], computed: int = 0,
               room: Name = "", tenant: Name = "") -> Tuple[int, bool]:
         """Tokens that can be loaded behind the computed ones, and whether the request waits for them. `tenant`: a salt

@@ -38,11 +38,15 @@ def _make(of_type, **fields):
     return of_type(**{name: value for name, value in fields.items() if name in known})
 
 
+def _lasts(event):
+    return getattr(event, "is_lasting", False)
+
+
 def _chains(events):
     """Events that one of the router's can say: blocks that stand on each other, or are removed."""
     chain = []
     for event in events:
-        follows = chain and event.kind == chain[-1].kind and (
+        follows = chain and event.kind == chain[-1].kind and _lasts(event) == _lasts(chain[-1]) and (
             event.kind == "removed" or (event.parent == chain[-1].hash and event.room == chain[-1].room))
         if chain and not follows:
             yield chain
@@ -52,23 +56,25 @@ def _chains(events):
         yield chain
 
 
-def for_router(events, block_size, *, types=None, medium="CPU",
+def for_router(events, block_size, *, types=None, medium="CPU", lasting_medium="DISK",
                lora_ids: Optional[Mapping[str, int]] = None) -> List[Any]:
     """`events` as a list of `types.BlockStored` and `types.BlockRemoved`. `lora_ids` says which rooms are
-    adapters, and their ids; all others, tenants say, are reported to nobody.
+    adapters, and their ids; all others, tenants say, are reported to nobody. Of blocks that came to where no engine's end
+    reaches (Scheduler(lasting_events=True)), or are there no more, the medium is `lasting_medium`.
     """
     types = types or sys.modules[__name__]
     lora_ids = lora_ids or {}
     reported = []
     for chain in _chains(events):
         first, hashes = chain[0], [event.hash for event in chain]
+        where = lasting_medium if _lasts(first) else medium
         if first.kind == "removed":
-            reported.append(_make(types.BlockRemoved, block_hashes=hashes, medium=medium))
+            reported.append(_make(types.BlockRemoved, block_hashes=hashes, medium=where))
             continue
         if not all(len(event.tokens) == block_size for event in chain):
             raise ValueError(f"events of {block_size} tokens are wanted: Scheduler(events_with_tokens=True)")
         reported.append(_make(types.BlockStored, block_hashes=hashes, parent_block_hash=first.parent,
                           token_ids=[token for event in chain for token in event.tokens],
-                          block_size=block_size, lora_id=lora_ids.get(first.room), medium=medium,
+                          block_size=block_size, lora_id=lora_ids.get(first.room), medium=where,
                           lora_name=first.room if first.room in lora_ids else None))
     return reported

@@ -62,6 +62,9 @@ class BlockKeeper {
   virtual Status keep(PartialBlock&& block, const KeptBlock& as) = 0;
 
   virtual bool has(BlockHash hash) const = 0;
+  /// Whether it is where this process's end does not reach: in files and objects, synced; with a
+  /// server.
+  virtual bool outlives_this(BlockHash hash) const { return (void)hash, false; }
   /// Those in memory are proven now; the others are brought there together, the more urgent first.
   virtual std::unique_ptr<ComingBlocks> bring(std::span<const BlockHash> hashes,
                                               std::uint8_t priority) = 0;

@@ -218,6 +218,18 @@ TEST(ConnectorTest, what_is_saved_with_too_little_priority_stays_in_memory) {
   EXPECT_THAT(engine.report.stored, SizeIs(2)) << "both can be loaded";
 }
 
+TEST(ConnectorTest, what_is_synced_to_files_is_reported_as_lasting_and_not_before) {
+  sys::MemoryFileSystem disk;
+  Engine engine(&disk, {}, kEngineCache, {.admission = {.min_priority = 60}});
+  engine.begin("usual", 7, {0});
+  engine.begin("dear", 8, {1}, 60);
+  engine.step();
+  ASSERT_TRUE(engine.worker->sync().ok());
+  const WorkerReport report = engine.worker->take_report();
+  EXPECT_THAT(report.lasting, ElementsAre(Engine::first_hash(8)));
+  EXPECT_FALSE(engine.keeper->outlives_this(Engine::first_hash(7)));
+}
+
 TEST(ConnectorTest, the_engines_cache_may_lie_in_a_device) {
   Engine engine(nullptr, {}, {"device", MemoryKind::device});
   blockcopy::testing::TransferNode& node = engine.node;

@@ -7,26 +7,38 @@ constexpr std::size_t kKeptEvents = 65536;
 
 }  // namespace
 
-void HeldBlocks::report(BlockEvent::Kind kind, BlockHash hash) {
+void HeldBlocks::report(const Event& event) {
   if (events_.size() >= 2 * kKeptEvents)
     events_.erase(events_.begin(), events_.begin() + kKeptEvents);
-  events_.push_back({.kind = kind, .hash = hash});
+  std::size_t& count = event.is_lasting ? lasting_ : held_;
+  event.kind == BlockEvent::Kind::stored ? ++count : --count;
+  events_.push_back(event);
 }
 
-void HeldBlocks::add(BlockHash hash, std::uint32_t worker, TierIndex tier) {
+void HeldBlocks::add(BlockHash hash, std::uint32_t worker, TierIndex tier, bool is_lasting) {
   Holders& holders = holders_[hash];
   const bool was_held = holders.workers == all_;
-  holders.workers |= std::uint64_t{1} << worker;
+  const bool did_last = holders.lasting == all_;
+  const std::uint64_t its = std::uint64_t{1} << worker;
+  holders.workers |= its;
+  holders.lasting = is_lasting ? holders.lasting | its : holders.lasting & ~its;
   holders.tier = tier;
-  if (!was_held && holders.workers == all_) report(BlockEvent::Kind::stored, hash);
+  if (!was_held && holders.workers == all_) report({BlockEvent::Kind::stored, hash});
+  const bool lasts = holders.lasting == all_;
+  if (lasts != did_last)
+    report({lasts ? BlockEvent::Kind::stored : BlockEvent::Kind::removed, hash, true});
 }
 
 void HeldBlocks::remove(BlockHash hash, std::uint32_t worker) {
   const auto known = holders_.find(hash);
   if (known == holders_.end()) return;
-  std::uint64_t& workers = known->second.workers;
-  if (workers == all_ && (all_ >> worker & 1U) != 0) report(BlockEvent::Kind::removed, hash);
+  auto& [workers, lasting, tier] = known->second;
+  if ((all_ >> worker & 1U) != 0) {
+    if (lasting == all_) report({BlockEvent::Kind::removed, hash, true});
+    if (workers == all_) report({BlockEvent::Kind::removed, hash});
+  }
   workers &= ~(std::uint64_t{1} << worker);
+  lasting &= workers;
   if (workers == 0) holders_.erase(known);
 }
 

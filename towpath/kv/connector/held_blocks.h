@@ -1,6 +1,6 @@
 // HeldBlocks: which blocks every worker of an engine holds. A block counts when all of them do:
-// each has its share of the heads or layers, and a part of a block is of no use.
-// Thread: none of its own.
+// each has its share of the heads or layers, and a part of a block is of no use. So it is with
+// those that last: that are where the end of a worker does not reach. Thread: none of its own.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,16 @@ class HeldBlocks {
   explicit HeldBlocks(std::uint32_t workers) : all_(~std::uint64_t{0} >> (64 - workers)) {}
 
   /// `tier`: the fastest that the worker has it in.
-  void add(BlockHash hash, std::uint32_t worker, TierIndex tier = 0);
+  void add(BlockHash hash, std::uint32_t worker, TierIndex tier = 0, bool is_lasting = false);
   void remove(BlockHash hash, std::uint32_t worker);
   /// Nothing that this worker said is true any more.
   void forget(std::uint32_t worker);
 
   bool has(BlockHash hash) const { return tier_of(hash).has_value(); }
+  bool lasts(BlockHash hash) const {
+    const auto known = holders_.find(hash);
+    return known != holders_.end() && known->second.lasting == all_;
+  }
   /// Of a block that all hold: where the worker has it that spoke of it last. They fill and empty
   /// their tiers alike.
   std::optional<TierIndex> tier_of(BlockHash hash) const {
@@ -33,22 +37,31 @@ class HeldBlocks {
     if (known == holders_.end() || known->second.workers != all_) return std::nullopt;
     return known->second.tier;
   }
-  /// Blocks that came to be held by all, or ceased to, since the last call, in order; without
-  /// parents. Nobody needs to call it: of events that nobody takes, the last 65,536 or more are
-  /// kept.
-  std::vector<BlockEvent> take_events() { return std::exchange(events_, {}); }
+  /// Held by all, and not lasting.
+  std::size_t not_lasting() const { return held_ - lasting_; }
+  struct Event {
+    BlockEvent::Kind kind = BlockEvent::Kind::stored;
+    BlockHash hash = 0;
+    bool is_lasting = false;  ///< it began to last, or ceased to; else, to be held
+  };
+  /// Blocks that came to be held by all, or ceased to, since the last call, in order: one that
+  /// lasts is held first, and one that is held no more has ceased to last before. Nobody needs to
+  /// call it: of events that nobody takes, the last 65,536 or more are kept.
+  std::vector<Event> take_events() { return std::exchange(events_, {}); }
 
  private:
-  void report(BlockEvent::Kind kind, BlockHash hash);
+  void report(const Event& event);
 
   struct Holders {
     std::uint64_t workers = 0;  // bit i: worker i
+    std::uint64_t lasting = 0;  // of these, where it lasts
     TierIndex tier = 0;
   };
 
   const std::uint64_t all_;
   std::unordered_map<BlockHash, Holders> holders_;
-  std::vector<BlockEvent> events_;
+  std::vector<Event> events_;
+  std::size_t held_ = 0, lasting_ = 0;  // by all
 };
 
 }  // namespace towpath::kv

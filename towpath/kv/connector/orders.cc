@@ -75,7 +75,8 @@ constexpr wire::Tag kWorker = wire::required(1), kIsFirst = wire::required(2),
                     kStored = wire::required(3), kLost = wire::required(4),
                     kReceived = wire::required(5), kSent = wire::required(6),
                     kFailed = wire::required(7), kTiers = wire::optional(8),
-                    kCosts = wire::optional(9), kAnswer = wire::optional(10);
+                    kCosts = wire::optional(9), kAnswer = wire::optional(10),
+                    kLasting = wire::optional(11);
 constexpr wire::FieldRule kReportRules[] = {
     {kWorker, "worker", Kind::number, wire::kOne, kMaxConnectorWorkers - 1},
     {kIsFirst, "is first", Kind::number, wire::kOne, 1},
@@ -88,6 +89,7 @@ constexpr wire::FieldRule kReportRules[] = {
     {kCosts, "costs", Kind::bytes, wire::kAtMostOne, 2 * 8 * kMaxTiers},
     {kAnswer, "hint's answer", Kind::nested, wire::at_most(kMaxRequests), kMaxConnectorMessage,
      &kAnswerSchema},
+    {kLasting, "lasting", Kind::bytes, wire::kAtMostOne, kMaxNumbersBytes},
 };
 constexpr wire::Schema kReportSchema("worker report", kReportRules);
 
@@ -270,6 +272,7 @@ Result<Bytes> encode(const WorkerReport& report) {
   if (!report.costs.empty()) out.put_bytes(kCosts, pack_numbers(numbers_of(report.costs)));
   for (const HintAnswer& answer : report.hints)
     out.put_nested(kAnswer, [&](wire::Encoder& inner) { put_answer(inner, answer); });
+  if (!report.lasting.empty()) out.put_bytes(kLasting, pack_numbers(report.lasting));
   return sealed(wire::MessageType::worker_report, out);
 }
 
@@ -302,9 +305,10 @@ Result<WorkerReport> decode_worker_report(ConstByteSpan bytes) {
                                }
                                default: break;
                              }
-                             auto& list = field.tag() == kStored ? report.stored
-                                          : field.tag() == kLost ? report.lost
-                                                                 : report.failed_blocks;
+                             auto& list = field.tag() == kStored    ? report.stored
+                                          : field.tag() == kLost    ? report.lost
+                                          : field.tag() == kLasting ? report.lasting
+                                                                    : report.failed_blocks;
                              TOWPATH_TRY(list, unpack_numbers(field));
                              return {};
                            }));

@@ -74,6 +74,8 @@ struct WorkerReport {
   std::vector<TierIndex> tiers;
   std::vector<TierCost> costs;  ///< that have changed; an hour stands for more
   std::vector<HintAnswer> hints{};
+  /// Of `stored`, those that outlive this worker's process (BlockKeeper::outlives_this()).
+  std::vector<BlockHash> lasting{};
 
   bool says_nothing() const { return *this == WorkerReport{.worker = worker}; }
   friend bool operator==(const WorkerReport&, const WorkerReport&) = default;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include <towpath/core/text.h>
@@ -390,9 +391,14 @@ Status ConnectorScheduler::update(const WorkerReport& report) {
     note_answer(hash, true);
     news_.forget(hash);
   }
+  const std::unordered_set<BlockHash> lasting =
+      options_.lasting_events
+          ? std::unordered_set<BlockHash>(report.lasting.begin(), report.lasting.end())
+          : std::unordered_set<BlockHash>();
   for (std::size_t i = 0; i < report.stored.size(); ++i) {
     held_.add(report.stored[i], report.worker,
-              i < report.tiers.size() ? report.tiers[i] : TierIndex{0});
+              i < report.tiers.size() ? report.tiers[i] : TierIndex{0},
+              lasting.contains(report.stored[i]));
     note_answer(report.stored[i], false);
   }
   for (const TierCost& cost : report.costs) costs_.note_cost(report.worker, cost);
@@ -404,11 +410,12 @@ Status ConnectorScheduler::update(const WorkerReport& report) {
 }
 
 std::vector<HeldBlockEvent> ConnectorScheduler::take_events() {
-  const std::vector<BlockEvent> events = held_.take_events();
+  const std::vector<HeldBlocks::Event> events = held_.take_events();
   if (options_.events_with_tokens) return news_.take(events, held_);
   std::vector<HeldBlockEvent> all;
   all.reserve(events.size());
-  for (const BlockEvent& event : events) all.push_back({.kind = event.kind, .hash = event.hash});
+  for (const HeldBlocks::Event& event : events)
+    all.push_back({.kind = event.kind, .hash = event.hash, .is_lasting = event.is_lasting});
   return all;
 }
 
@@ -416,6 +423,7 @@ ConnectorScheduler::Figures ConnectorScheduler::figures() const {
   Figures all = figures_;
   all.requests = requests_.size();
   all.computing_per_token = costs_.computing_per_token();
+  if (options_.lasting_events) all.not_lasting = held_.not_lasting();
   return all;
 }
 

@@ -51,6 +51,9 @@ struct ConnectorSchedulerOptions {
   /// Events say which tokens a block holds, as routers want it: 4 bytes are kept for each. A block
   /// whose tokens no request has named yet is reported when one does.
   bool events_with_tokens = false;
+  /// Events also say which blocks have come to where no worker's end reaches, files, objects or a
+  /// server, and which are there no more.
+  bool lasting_events = false;
   /// One for each group of the engine's layers; all have blocks of as many tokens. The first names
   /// blocks in events.
   std::vector<BlockGroup> groups{{}};
@@ -167,6 +170,7 @@ class ConnectorScheduler {
     std::uint64_t loaded_all = 0, loaded_some = 0, loaded_none = 0, loaded_to_see = 0;
     std::uint64_t tokens_not_loaded = 0;  ///< that were held: computed anew, in less time
     Duration computing_per_token{0};      ///< as measured; 0: not yet
+    std::size_t not_lasting = 0;          ///< blocks held, where lasting ones are reported
   };
   Figures figures() const;
 

@@ -161,6 +161,45 @@ TEST_F(ConnectorSchedulerTest, what_was_kept_before_is_reported_when_a_prompt_na
       ElementsAre(HeldBlockEvent{.kind = BlockEvent::Kind::removed, .hash = hashes[0]}, stored));
 }
 
+TEST_F(ConnectorSchedulerTest, what_outlives_all_workers_is_reported_when_it_does) {
+  using Kind = BlockEvent::Kind;
+  for (const bool with_tokens : {false, true}) {
+    auto scheduler =
+        make({.workers = 2, .events_with_tokens = with_tokens, .lasting_events = true});
+    const auto hashes = hashes_of(prompt_of(4));
+    const auto events_after = [&](const WorkerReport& report) {
+      EXPECT_TRUE(scheduler.update(report).ok());
+      (void)matched(scheduler, prompt_of(5));  // names the tokens of what is held
+      std::vector<std::pair<Kind, bool>> events;
+      for (const HeldBlockEvent& event : scheduler.take_events()) {
+        EXPECT_EQ(event.hash, hashes[0]);
+        EXPECT_EQ(event.tokens.size(), with_tokens && event.kind == Kind::stored ? 4U : 0U);
+        events.emplace_back(event.kind, event.is_lasting);
+      }
+      return events;
+    };
+    const WorkerReport kept{.worker = 0, .stored = hashes};
+    WorkerReport lasting = kept;
+    lasting.lasting = hashes;
+    WorkerReport other = kept, others_lasting = lasting;
+    other.worker = others_lasting.worker = 1;
+    EXPECT_THAT(events_after(lasting), IsEmpty());
+    EXPECT_THAT(events_after(other), ElementsAre(std::pair(Kind::stored, false)));
+    EXPECT_EQ(scheduler.figures().not_lasting, 1U);
+    EXPECT_THAT(events_after(others_lasting), ElementsAre(std::pair(Kind::stored, true)));
+    EXPECT_EQ(scheduler.figures().not_lasting, 0U);
+    EXPECT_THAT(events_after(others_lasting), IsEmpty()) << "told before";
+    EXPECT_THAT(events_after(kept), ElementsAre(std::pair(Kind::removed, true)))
+        << "its files are gone, and memory has it";
+    EXPECT_THAT(events_after(lasting), ElementsAre(std::pair(Kind::stored, true)));
+    EXPECT_THAT(events_after({.worker = 1, .lost = hashes}),
+                ElementsAre(std::pair(Kind::removed, true), std::pair(Kind::removed, false)));
+  }
+  auto scheduler = make();
+  ASSERT_TRUE(scheduler.update({.stored = {1}, .lasting = {1}}).ok());
+  EXPECT_THAT(scheduler.take_events(), ElementsAre(HeldBlockEvent{.hash = 1})) << "nobody asked";
+}
+
 TEST_F(ConnectorSchedulerTest, a_block_is_reported_behind_the_one_it_stands_on) {
   auto scheduler = make({.events_with_tokens = true});
   const auto hashes = hashes_of(prompt_of(12));
@@ -242,6 +281,7 @@ TEST_F(ConnectorSchedulerTest, orders_and_reports_travel_and_what_is_cut_is_refu
   EXPECT_EQ(decode_worker_report(said).value(), report);
   WorkerReport measured = report;
   measured.tiers = {0, 15};
+  measured.lasting = {2};
   measured.costs = {{.tier = 2, .per_block = std::chrono::milliseconds(3)}};
   EXPECT_EQ(decode_worker_report(encode(measured).value()).value(), measured);
   for (const TierIndex tier : {TierIndex{16}, TierIndex{255}}) {

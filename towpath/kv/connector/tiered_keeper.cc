@@ -41,12 +41,15 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
   }
   for (const auto& tier : parts.below)
     if (tier->takes_blocks()) below_ |= static_cast<std::uint16_t>(1U << tier->index());
+  lasting_ = below_;
+  if (parts.peers && parts.peers->hands_over)
+    lasting_ |= static_cast<std::uint16_t>(1U << peers_tier_);
   // At once: a block that waits can be lost with its slot, and nobody calls for its sake alone.
   parts.cache.batch_at_least = 1;
   TOWPATH_TRY(cache_, TieredCache::make({*parts.clock, *block_directory_, std::move(parts.memory),
                                          std::move(parts.below), parts.meter},
                                         parts.cache));
-  take_hints(*parts.clock, parts.peers && parts.peers->hands_over);
+  take_hints(*parts.clock);
   if (!parts.peers) return {};
   TOWPATH_TRY(leases_, PeerLeases::make(reported, parts.peers->lease, *leased, *cache_));
   serve_or_be_served(*parts.peers);
@@ -54,15 +57,14 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
 }
 
 /// Of what a server has, memory may be free.
-void TieredKeeper::take_hints(const Clock& clock, bool is_served) {
+void TieredKeeper::take_hints(const Clock& clock) {
   constexpr std::uint64_t kShare = 4;  // of the slots, beside what is handed over: half
   hints_ = std::make_unique<HintRunner>(
-      HintRunner::Options{
-          .clock = &clock,
-          .block_directory = block_directory_.get(),
-          .below = static_cast<std::uint16_t>(below_ | (is_served ? 1U << peers_tier_ : 0U)),
-          .has_peers = peers_tier_ != 0,
-          .most_held = memory().config().num_blocks / kShare},
+      HintRunner::Options{.clock = &clock,
+                          .block_directory = block_directory_.get(),
+                          .below = lasting_,
+                          .has_peers = peers_tier_ != 0,
+                          .most_held = memory().config().num_blocks / kShare},
       *cache_);
 }
 

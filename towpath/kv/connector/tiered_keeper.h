@@ -73,6 +73,9 @@ class TieredKeeper final : public BlockKeeper {
   Result<std::vector<PartialBlock>> room(SlotId count) override;
   Status keep(PartialBlock&& block, const KeptBlock& as) override;
   bool has(BlockHash hash) const override { return block_directory_->tiers_of(hash) != 0; }
+  bool outlives_this(BlockHash hash) const override {
+    return (block_directory_->tiers_of(hash) & lasting_) != 0;
+  }
   std::unique_ptr<ComingBlocks> bring(std::span<const BlockHash> hashes,
                                       std::uint8_t priority) override;
   /// And serves peers.
@@ -101,7 +104,7 @@ class TieredKeeper final : public BlockKeeper {
   Status start_background();
   Status relay(std::unique_ptr<BlockTier>& peers, agent::Agent& agent);
   void serve_or_be_served(const KeeperPeers& peers);
-  void take_hints(const Clock& clock, bool is_served);
+  void take_hints(const Clock& clock);
   bool hand_over();
   void move_until(const run::StopToken& stop);
   bool has_settled();
@@ -118,6 +121,7 @@ class TieredKeeper final : public BlockKeeper {
   std::unique_ptr<TieredCache> cache_;  // reports to block_directory_
   TierIndex peers_tier_ = 0;            // 0: there is none
   std::uint16_t below_ = 0;             // tiers that take blocks, a bit each
+  std::uint16_t lasting_ = 0;           // with these what a server has
   agent::Agent* agent_ = nullptr;       // of peers
   RelayedTier* relayed_ = nullptr;      // the cache's, where it has a thread
   std::unique_ptr<PeerLeases> leases_;  // grants from cache_

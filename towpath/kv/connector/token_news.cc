@@ -26,17 +26,36 @@ void TokenNews::report(BlockHash hash, const HeldBlocks& held, std::vector<HeldB
         {BlockEvent::Kind::stored, *next, content.parent, content.tokens, content.room});
     next = content.parent;
   }
-  std::ranges::move(std::views::reverse(chain), std::back_inserter(into));
+  for (HeldBlockEvent& event : std::views::reverse(chain)) {
+    const BlockHash stored = event.hash;
+    into.push_back(std::move(event));
+    if (held.lasts(stored)) report_lasting(stored, into);
+  }
 }
 
-std::vector<HeldBlockEvent> TokenNews::take(const std::vector<BlockEvent>& events,
+/// With its tokens again: a router may know of lasting blocks alone.
+void TokenNews::report_lasting(BlockHash hash, std::vector<HeldBlockEvent>& into) {
+  const auto known = named_.find(hash);
+  if (known == named_.end() || !reported_.contains(hash) || !reported_lasting_.insert(hash).second)
+    return;
+  const Content& content = known->second;
+  into.push_back(
+      {BlockEvent::Kind::stored, hash, content.parent, content.tokens, content.room, true});
+}
+
+std::vector<HeldBlockEvent> TokenNews::take(const std::vector<HeldBlocks::Event>& events,
                                             const HeldBlocks& held) {
   std::vector<HeldBlockEvent> news;
-  for (const BlockEvent& event : events) {
-    if (event.kind == BlockEvent::Kind::stored)
+  for (const HeldBlocks::Event& event : events) {
+    auto& reported = event.is_lasting ? reported_lasting_ : reported_;
+    if (event.kind == BlockEvent::Kind::removed) {
+      if (reported.erase(event.hash) > 0)
+        news.push_back({.kind = event.kind, .hash = event.hash, .is_lasting = event.is_lasting});
+    } else if (!event.is_lasting) {
       report(event.hash, held, news);
-    else if (reported_.erase(event.hash) > 0)
-      news.push_back({.kind = event.kind, .hash = event.hash});
+    } else if (held.lasts(event.hash)) {
+      report_lasting(event.hash, news);
+    }
   }
   for (const BlockHash hash : std::exchange(newly_named_, {})) report(hash, held, news);
   return news;

@@ -32,6 +32,9 @@ struct HeldBlockEvent {
   std::optional<BlockHash> parent{};  ///< none: it is the first of its prompt
   std::vector<TokenId> tokens{};
   std::string room{};  ///< adapter, tenant: as match() was reported
+  /// It is now where no worker's end reaches, or is so no more; it was reported as stored before,
+  /// and is reported as removed later, besides.
+  bool is_lasting = false;
 
   friend bool operator==(const HeldBlockEvent&, const HeldBlockEvent&) = default;
 };
@@ -53,7 +56,8 @@ class TokenNews {
   }
 
   /// What there is to report, `events` being what happened since the last call.
-  std::vector<HeldBlockEvent> take(const std::vector<BlockEvent>& events, const HeldBlocks& held);
+  std::vector<HeldBlockEvent> take(const std::vector<HeldBlocks::Event>& events,
+                                   const HeldBlocks& held);
 
  private:
   struct Content {
@@ -62,9 +66,11 @@ class TokenNews {
     std::string room;
   };
   void report(BlockHash hash, const HeldBlocks& held, std::vector<HeldBlockEvent>& into);
+  void report_lasting(BlockHash hash, std::vector<HeldBlockEvent>& into);
 
   std::unordered_map<BlockHash, Content> named_;
   std::unordered_set<BlockHash> reported_;
+  std::unordered_set<BlockHash> reported_lasting_;  // of these
   std::vector<BlockHash> newly_named_;
 };
 

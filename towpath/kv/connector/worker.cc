@@ -246,6 +246,8 @@ WorkerReport ConnectorWorker::report_so_far() {
   for (const BlockHash hash : report.stored) report.tiers.push_back(keeper_->tier_of(hash));
   if (std::ranges::all_of(report.tiers, [](TierIndex tier) { return tier == 0; }))
     report.tiers.clear();
+  for (const BlockHash hash : report.stored)
+    if (keeper_->outlives_this(hash)) report.lasting.push_back(hash);
   report.costs = changed_costs();
   return report;
 }

@@ -10,6 +10,7 @@ passed, or a state was carried on from, is another's with the next step: so save
 """
 import dataclasses
 import json
+import time
 from types import SimpleNamespace
 from typing import Any, Dict, List, Optional, Set, Tuple
 
@@ -19,6 +20,7 @@ from towpath.vllm.hints import Hints
 
 
 _NULL_BLOCK = 0  # vLLM's, in the place of a block that a window has passed
+_LASTING_S = 2  # that steps are asked for, until what was saved is in files
 
 
 @dataclasses.dataclass
@@ -88,7 +90,8 @@ class SchedulerSide:
         self._make = lambda: Scheduler(
             tokens_per_block, workers=workers, name_space=name_space,
             background_from_tokens=1 if settings.loads_in_background else None,  # all, or none: engines load less
-            saves_in_background=settings.saves_in_background, events_with_tokens=events, groups=list(groups),
+            saves_in_background=settings.saves_in_background, events_with_tokens=events,
+            lasting_events=events and settings.lasting_events, groups=list(groups),
             null_block=_NULL_BLOCK if self._frees_early else None)
         self._scheduler = self._make()
         self._per_block, self._workers, self._settings = tokens_per_block, workers, settings
@@ -103,6 +106,7 @@ class SchedulerSide:
         self._step = self._epoch = 0
         self._hints = Hints()
         self._reset_is_due = False
+        self._lasting_until = 0.0
 
     # Requests ---------------------------------------------------------------------------------
 
@@ -180,6 +184,8 @@ class SchedulerSide:
         orders = Orders(self._step, None, self._loads, self._awaited, self._settle, self._epoch)
         if self._changed and self._scheduler.has_orders:
             orders.data = self._scheduler.build()
+            if self._settings.lasting_events:
+                self._lasting_until = time.monotonic() + _LASTING_S
         self._changed = self._loads = self._reset_is_due = False
         self._settle = self._frees_early and orders.data is not None
         self._awaited = 0
@@ -244,7 +250,11 @@ class SchedulerSide:
 
     def has_work(self) -> bool:
         """Whether the workers should be given a step though nothing is to be computed."""
-        return bool(self._leaving) or self._reset_is_due or (self._changed and self._scheduler.has_orders)
+        return bool(self._leaving) or self._reset_is_due or (self._changed and self._scheduler.has_orders) or self._awaits_files()
+
+    def _awaits_files(self) -> bool:
+        """Routers wait to hear that what was saved lately outlives the engine: workers say it in a step."""
+        return time.monotonic() < self._lasting_until and self._scheduler.figures()["not_lasting"] > 0
 
     def reset(self) -> bool:
         """Nothing that was kept so far is matched again, and the workers throw it away in the next step.
@@ -267,7 +277,7 @@ class SchedulerSide:
             lora = self._loras.get(event.room)
             if event.kind == "removed" or not event.room or lora:
                 taken.append(SimpleNamespace(kind=event.kind, hash=event.hash, parent=event.parent,
-                                             tokens=event.tokens, room=lora[0] if lora else ""))
+                                             tokens=event.tokens, room=lora[0] if lora else "", is_lasting=event.is_lasting))
         return kv_events.for_router(taken, self._per_block, types=types, lora_ids=dict(self._loras.values()))
 
     def figures(self):

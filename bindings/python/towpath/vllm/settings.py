@@ -18,7 +18,8 @@ class Settings:
     of towpath.connector.Worker; `peers` has the fields of towpath.connector.Peers. `model` replaces the name
     that is made of the model's configuration and weights. With `loads_in_background` a load holds up no step,
     with `saves_in_background` no save does. `load`: "cheaper", so that what is computed sooner than it is loaded, by what both took
-    lately, is computed; or "always".
+    lately, is computed; or "always". With `lasting_events` routers hear of a block once more, of the medium DISK, when it is
+    in files or objects, synced, or with the server.
     """
     memory: int = 0
     directory: str = ""
@@ -34,6 +35,7 @@ class Settings:
     loads_in_background: bool = True
     saves_in_background: bool = True
     load: str = "cheaper"
+    lasting_events: bool = False
 
     def of_rank(self, rank, parallel) -> "Settings":
         """What one of several has for itself: replicas their files, all their names among peers."""
