@@ -135,6 +135,8 @@ bool Mailbox::take_hello(Client& client, ConstByteSpan body) {
   client.from = std::move(hello->from);
   --silent_;
   if (!hello->ring) return true;
+  // Before the sender uses it: what is in a ring that is not among these is heard by nobody.
+  ringing_.reserve(ringing_.size() + 1);
   // Where that fails all messages come by the socket.
   const auto owner = client.socket.peer();
   auto ring = owner.ok() ? RingReceiver::attach(owner->pid, *hello->ring) : owner.status();

@@ -149,7 +149,7 @@ void flood(House& house, Holder& engine, BlockHash first, std::size_t count, Ten
   }
 }
 
-TEST(CollectorTest, a_tenant_that_floods_pushes_out_nothing_of_anothers) {
+TEST_F(CollectorTest, a_tenant_that_floods_pushes_out_nothing_of_anothers) {
   House house(nullptr, 50);
   auto engine = house.engine("engine");
   flood(house, *engine, 11, kBlocks / 2, kOther);
@@ -161,7 +161,7 @@ TEST(CollectorTest, a_tenant_that_floods_pushes_out_nothing_of_anothers) {
   EXPECT_EQ(figures.quota.evictions, 5 * kBlocks - kBlocks / 2);
 }
 
-TEST(CollectorTest, nor_by_asking_for_what_was_demoted) {
+TEST_F(CollectorTest, nor_by_asking_for_what_was_demoted) {
   sys::MemoryFileSystem disk;
   House house(&disk, 50);
   auto engine = house.engine("engine");
