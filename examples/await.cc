@@ -45,7 +45,7 @@ class EpollLoop final : public agent::EventLoop {
 
 /// A coroutine that starts at once and that nobody waits for.
 struct Task {
-  struct promise_type {
+  struct promise_type {  // NOLINT(readability-identifier-naming): the language's name for it
     Task get_return_object() { return {}; }
     std::suspend_never initial_suspend() noexcept { return {}; }
     std::suspend_never final_suspend() noexcept { return {}; }

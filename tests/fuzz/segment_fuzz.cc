@@ -53,12 +53,12 @@ void read_label(ConstByteSpan bytes) {
 }
 
 void read_table(ConstByteSpan bytes) {
-  static const kv::DriveLabel label = *kv::divide_drive(kDriveBytes);
-  const auto table = kv::open_drive_table(bytes, label);
+  static const kv::DriveLabel kLabel = *kv::divide_drive(kDriveBytes);
+  const auto table = kv::open_drive_table(bytes, kLabel);
   if (!table.ok()) return;
   const Bytes again = kv::seal_drive_table(*table);
-  check(again.size() <= label.table_bytes());
-  check(*kv::open_drive_table(again, label) == *table);
+  check(again.size() <= kLabel.table_bytes());
+  check(*kv::open_drive_table(again, kLabel) == *table);
 }
 
 }  // namespace

@@ -216,11 +216,12 @@ DriveFiles::Slot DriveFiles::make(const std::string& name) {
 
 /// One file of a folder that is not in use; of segments the oldest. False: there is none.
 bool DriveFiles::forget_unused() {
-  const auto unused = std::ranges::find_if(
-      names_, [&](const auto& one) { return !used_.contains(folder_of(one.first)); });
-  if (unused == names_.end()) return false;
-  names_.erase(unused);
-  return true;
+  for (auto file = names_.begin(); file != names_.end(); ++file) {
+    if (used_.contains(folder_of(file->first))) continue;
+    names_.erase(file);
+    return true;
+  }
+  return false;
 }
 
 // Its words are for those in this process; that of the drive is for the others. One that is
