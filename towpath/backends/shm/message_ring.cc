@@ -31,12 +31,14 @@ std::byte* bytes_of(const sys::Mapping& mapping) { return mapping.data() + sizeo
 
 /// What lies behind the end lies at the begin.
 void copy_in(const sys::Mapping& ring, std::uint64_t at, ConstByteSpan from) {
+  if (from.empty()) return;  // it may have no address, which memcpy() does not take
   const std::uint64_t begin = at % kRingBytes;
   const std::uint64_t first = std::min<std::uint64_t>(from.size(), kRingBytes - begin);
   std::memcpy(bytes_of(ring) + begin, from.data(), first);
   if (first < from.size()) std::memcpy(bytes_of(ring), from.data() + first, from.size() - first);
 }
 void copy_out(const sys::Mapping& ring, std::uint64_t at, ByteSpan into) {
+  if (into.empty()) return;
   const std::uint64_t begin = at % kRingBytes;
   const std::uint64_t first = std::min<std::uint64_t>(into.size(), kRingBytes - begin);
   std::memcpy(into.data(), bytes_of(ring) + begin, first);
