@@ -163,11 +163,13 @@ TEST_F(LinksTest, who_says_nothing_is_lost_in_time) {
   EXPECT_TRUE(links_.are_quiet());
 }
 
-TEST_F(LinksTest, what_cannot_be_sent_is_reported_with_the_pe) {
+TEST_F(LinksTest, what_cannot_be_sent_is_reported_with_the_pe_and_ends_the_link) {
   meet();
-  network_.refusal = error(Code::peer_lost, "the way is cut");
+  network_.refusal = error(Code::exhausted, "no memory was left for a message");
   Link* const link = links_.find(1).value();
-  EXPECT_EQ(links_.send(*link, {.kind = FrameKind::beat}).message(), "PE 1: the way is cut");
+  EXPECT_EQ(links_.send(*link, {.kind = FrameKind::beat}).message(),
+            "PE 1: no memory was left for a message");
+  EXPECT_EQ(links_.find(1).code(), Code::peer_lost) << "what was numbered did not leave";
 }
 
 TEST_F(LinksTest, frame_for_which_there_is_no_memory_ends_the_link) {

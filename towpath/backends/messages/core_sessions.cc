@@ -73,7 +73,9 @@ Status MessageBackend::take_answer(Link& link, std::uint64_t from, ConstByteSpan
   TOWPATH_TRY(const auto outcome, link.session->prove(answer));
   TOWPATH_TRY(const PartyData listener, decode_party_data(outcome.listener_data));
   TOWPATH_TRY(links_->know(link, listener.session));
-  return sessions_->confirm(*link.session, outcome, listener.session, from);
+  Status confirmed = sessions_->confirm(*link.session, outcome, listener.session, from);
+  if (!confirmed.ok()) links_->forget(listener.session);
+  return confirmed;
 }
 
 // ---- The side that is dialled
@@ -102,7 +104,7 @@ Status MessageBackend::take_confirmation(const InboundText& inbound) {
   TOWPATH_TRY(net::Session* const session,
               sessions_->take_confirmation({.ours = header.id, .theirs = header.session},
                                            inbound.from, inbound.text));
-  // What throws up to here leaves it half open; it may not end inside of its carrier.
+  // What is refused or throws up to release() ends the session with this turn.
   auto link = std::make_unique<Link>(false);
   TOWPATH_TRY(links_->know(*link, header.session));
   Link* known = nullptr;

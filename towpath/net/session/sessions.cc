@@ -55,10 +55,16 @@ Result<std::unique_ptr<Session>> Sessions::dial(const SessionTerms& terms, const
 Status Sessions::confirm(Session& session, const DialHandshake::Outcome& outcome,
                          std::uint64_t their_number, std::uint64_t connection) {
   session.numbers_.theirs = their_number;
-  auto confirmation = frame_of(session, outcome.confirmation);
+  Status sent;
+  try {
+    sent = session.endpoint_->send(frame_of(session, outcome.confirmation));
+  } catch (const std::bad_alloc&) {
+    sent = no_memory_;
+  }
+  TOWPATH_TRY(std::move(sent));
   take_keys(session, outcome.keys, connection);
   session.is_up_ = options_.has_connections;
-  return session.endpoint_->send(std::move(confirmation));
+  return {};
 }
 
 // ---- The side that is dialled
@@ -70,17 +76,18 @@ Status Sessions::accept(AcceptHandshake handshake, const SessionPath& path) {
   if (of_it >= options_.most_half_open_of_one)
     return error(Code::exhausted,
                  cat(path.peer.name, " has begun and not confirmed, ", of_it, " times"));
-  auto made = make(path);
-  made->handshake_ = std::move(handshake);
-  // Known before it is answered: a peer that was answered and is not known would be lost.
-  const auto known = half_open_.emplace(path.numbers.theirs, std::move(made));
+  auto known = half_open_.end();
   Status answered;
   try {
+    auto made = make(path);
+    made->handshake_ = std::move(handshake);
+    // Known before it is answered: a peer that was answered and is not known would be lost.
+    known = half_open_.emplace(path.numbers.theirs, std::move(made));
     answered = answer(*known->second, path);
   } catch (const std::bad_alloc&) {
     answered = no_memory_;
   }
-  if (!answered.ok()) half_open_.erase(known);
+  if (!answered.ok() && known != half_open_.end()) half_open_.erase(known);
   return answered;
 }
 
@@ -113,6 +120,7 @@ Result<Session*> Sessions::take_confirmation(const SessionNumbers& numbers,
     take_keys(session, *keys, connection);
     session.is_up_ = true;
     session.endpoint_->admit();
+    give_up(session);  // unless it is released
     return &session;
   }
   return last;
@@ -127,6 +135,7 @@ std::unique_ptr<Session> Sessions::release(Session& session) noexcept {
       give_up(*one->second);
       continue;
     }
+    one->second->is_over_ = false;
     released = std::move(one->second);
     half_open_.erase(one);
   }

@@ -62,7 +62,8 @@ class Sessions {
   Result<std::unique_ptr<Session>> dial(const SessionTerms& terms, const SessionParty& self,
                                         const SessionPath& path);
   /// The answer that came over `connection` was proven, and says `their_number`: the
-  /// session is proven, and up over a connection. Errors: the endpoint's.
+  /// session is proven, and up over a connection. After an error it is dialling as before. Errors:
+  /// the endpoint's; peer_lost (no memory).
   Status confirm(Session& session, const DialHandshake::Outcome& outcome,
                  std::uint64_t their_number, std::uint64_t connection);
 
@@ -71,8 +72,8 @@ class Sessions {
   /// Answers a hello that holds, whose sender the engine takes for the peer of `path`: half open.
   /// Errors: exhausted (too many are, in all or of this one), the worker's.
   Status accept(AcceptHandshake handshake, const SessionPath& path);
-  /// The half-open session whose confirmation this is: up, and still kept here. Errors: not_found
-  /// (none waits for one, over this connection), denied, unsupported, corrupt.
+  /// The half-open session whose confirmation this is: up, and kept here until the end of the turn.
+  /// Errors: not_found (none waits for one, over this connection), denied, unsupported, corrupt.
   Result<Session*> take_confirmation(const SessionNumbers& numbers, std::uint64_t connection,
                                      ConstByteSpan confirmation);
   /// What was taken is the caller's from now on, and no other of this peer's is half open.

@@ -13,8 +13,6 @@ namespace {
 
 using testing::FakeNetwork;
 
-using testing::FakeNetwork;
-
 INSTANTIATE_TEST_SUITE_P(Ways, SessionsTest, ::testing::Values(Way::connection, Way::both_reach),
                          [](const auto& way) {
                            return way.param == Way::connection ? "connection" : "both_reach";
@@ -329,14 +327,29 @@ TEST_P(SessionsTest, message_for_which_there_is_no_memory_is_an_error_of_the_ses
   EXPECT_EQ(far_.say("lost"), far_.sessions->no_memory());
 }
 
-TEST_P(SessionsTest, confirmed_one_that_its_engine_cannot_keep_goes_with_time) {
+TEST_P(SessionsTest, confirmed_one_that_its_engine_cannot_keep_goes_with_the_turn) {
   far_.keeps_none = true;
   ASSERT_TRUE(near_.dial(far_).ok());
   settle();
   EXPECT_EQ(far_.last_refusal.code(), Code::exhausted);
-  EXPECT_EQ(far_.sessions->half_open(), 1U);
-  wait(std::chrono::milliseconds(5250));
   EXPECT_EQ(far_.sessions->half_open(), 0U);
+}
+
+TEST_P(SessionsTest, confirmation_that_cannot_be_sent_leaves_it_dialling) {
+  ASSERT_TRUE(near_.dial(far_).ok());
+  far_.turn();
+  for (const bool has_no_memory : {false, true}) {
+    const FakeNetwork::Arrived answer = to_near().front();
+    network_.refusal = has_no_memory ? Status() : error(Code::peer_lost, "the way is cut");
+    network_.has_no_memory = has_no_memory;
+    near_.turn();
+    EXPECT_TRUE(near_.session->is_dialling());
+    EXPECT_FALSE(near_.is_up());
+    to_near().push_back(answer);
+  }
+  network_.refusal = {};
+  settle();
+  EXPECT_TRUE(far_.is_up()) << "the answer came again";
 }
 
 TEST_P(SessionsTest, answer_that_cannot_be_sent_leaves_nothing) {

@@ -54,10 +54,17 @@ Result<Link*> Links::find(std::uint32_t pe) {
 }
 
 Status Links::send(Link& link, FrameHeader header, ConstByteSpan body, ConstByteSpan arrival) {
+  TOWPATH_TRY(link.over);
   if (!link.is_open()) return error(Code::not_ready, cat("PE ", link.pe, " has not come yet"));
+  std::unique_ptr<net::MessageBuffer> buffer;
+  try {
+    buffer = worker_->buffers().take();
+  } catch (const std::bad_alloc&) {
+    lose(link, sessions_->no_memory());
+    return link.over;
+  }
   header.from = here_.my_pe;
   header.sequence = ++link.last_out;
-  auto buffer = worker_->buffers().take();
   const ByteSpan head = buffer->room().first(head_bytes(arrival.size()));
   encode_head(header, arrival, head);
   if (!body.empty()) std::memcpy(buffer->room().data() + head.size(), body.data(), body.size());
@@ -70,12 +77,11 @@ Status Links::send(Link& link, FrameHeader header, ConstByteSpan body, ConstByte
   thread_fence(std::memory_order_release);
   const Status sent = link.session->send(std::move(buffer), clock_.now());
   if (sent.ok()) return {};
-  if (sent == sessions_->no_memory()) {  // what was sealed must leave: the other counts
-    lose(link, sent);
-    return sent;
-  }
-  return error(sent.code(), cat("PE ", link.pe, ": ", sent.message()), std::string(sent.hint()))
-      .because(sent);
+  // What was numbered and sealed must leave: the other counts.
+  lose(link,
+       error(Code::peer_lost, cat("PE ", link.pe, ": ", sent.message()), std::string(sent.hint()))
+           .because(sent));
+  return link.over;
 }
 
 std::uint64_t Links::ask(Question& question) {
@@ -114,13 +120,13 @@ Instant Links::due() const noexcept {
 }
 
 void Links::answer(Link& link) {
-  while (!link.answers.empty() && link.unsent() < kMaxUnsentAnswers) {
+  while (link.is_up() && !link.answers.empty() && link.unsent() < kMaxUnsentAnswers) {
     const FrameHeader header = link.answers.front();
     link.answers.pop_front();
     const bool is_data = header.kind == FrameKind::data;
     (void)send(link, header, is_data ? here_.heap.subspan(header.offset, header.aux) : ByteSpan());
   }
-  if (link.owed == 0) return;
+  if (!link.is_up() || link.owed == 0) return;
   (void)send(link, {.kind = FrameKind::applied, .operand = link.owed});
   link.owed = 0;
 }

@@ -38,8 +38,13 @@ net::BodySink* Links::on_message(const net::Message& message) {
   }
   Link* const link = speaker_of(*frame, message);
   if (link == nullptr) return nullptr;
+  if (frame->header.sequence <= link->last_in) return nullptr;
   const bool is_in_turn = frame->header.sequence == link->last_in + 1;
-  if (!is_in_turn && (frame->header.sequence <= link->last_in || has_connections_)) return nullptr;
+  if (!is_in_turn && has_connections_) {
+    lose(*link, error(Code::corrupt, cat("PE ", link->pe, " left out what comes before frame ",
+                                         frame->header.sequence)));
+    return nullptr;
+  }
   if (is_in_turn)
     if (Status fits = check_body(*frame); !fits.ok()) {
       lose(*link, std::move(fits));
