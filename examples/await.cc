@@ -57,16 +57,22 @@ struct Task {
 constexpr int kBlocks = 16;
 constexpr std::uint64_t kBlock = 64 << 10;
 
-Task pull(agent::Agent& decode, agent::Awaiting& awaiting, std::uint64_t to, std::uint64_t from) {
-  for (std::uint64_t i = 0; i < kBlocks; ++i) {
-    DescriptorList here(MemoryKind::system), there(MemoryKind::system);
-    if (!here.add(Descriptor{to + i * kBlock, kBlock, 0}).ok()) co_return;
-    if (!there.add(Descriptor{from + i * kBlock, kBlock, 0}).ok()) co_return;
-    auto block = decode.create_transfer(TransferOp::read, here, "prefill", there);
-    if (!block.ok() || !block->post().ok()) co_return;
-    const Status moved = co_await awaiting.ended(*block);
-    const std::string report = moved.ok() ? "block " + std::to_string(i) : moved.to_string();
-    (void)decode.notify("prefill", as_bytes(report));
+Result<agent::Transfer> begin(agent::Agent& decode, Descriptor to, Descriptor from) {
+  DescriptorList here(MemoryKind::system), there(MemoryKind::system);
+  TOWPATH_TRY(here.add(to));
+  TOWPATH_TRY(there.add(from));
+  TOWPATH_TRY(auto block, decode.create_transfer(TransferOp::read, here, "prefill", there));
+  TOWPATH_TRY(block.post());
+  return block;
+}
+
+/// `result`: of all of it, or of what went wrong.
+Task pull(agent::Agent& decode, agent::Awaiting& awaiting, std::uint64_t to, std::uint64_t from,
+          Status& result) {
+  for (std::uint64_t i = 0; i < kBlocks && result.ok(); ++i) {
+    auto block = begin(decode, {to + i * kBlock, kBlock, 0}, {from + i * kBlock, kBlock, 0});
+    result = block.ok() ? co_await awaiting.ended(*block) : block.status();
+    if (result.ok()) result = decode.notify("prefill", as_bytes("block " + std::to_string(i)));
   }
 }
 
@@ -98,9 +104,12 @@ Result<int> pull_and_listen() {
   TOWPATH_TRY(auto awaiting_here, agent::Awaiting::open(decode->agent(), loop));
 
   int heard = 0;
+  Status pulled;
   listen(*awaiting_there, heard);
-  pull(decode->agent(), *awaiting_here, mine->descriptor().address, theirs->descriptor().address);
-  loop.run_until([&] { return heard == kBlocks; });
+  pull(decode->agent(), *awaiting_here, mine->descriptor().address, theirs->descriptor().address,
+       pulled);
+  loop.run_until([&] { return heard == kBlocks || !pulled.ok(); });
+  TOWPATH_TRY(pulled);
   return static_cast<int>(mine->bytes()[kBlocks * kBlock - 1]);
 }
 

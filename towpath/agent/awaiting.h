@@ -81,7 +81,8 @@ class Awaiting {
       if (transfer.ended()) return transfer.status();
       if (transfer.state() == TransferState::prepared)
         return error(Code::not_ready, "the transfer was not posted", "post it before you await it");
-      return error(Code::not_ready, "the agent ended, and its transfer has not come to rest");
+      return error(Code::not_ready, "the agent ended, and its transfer has not come to rest",
+                   "keep its memory until the process ends");
     }
     Transfer& transfer;
   };
@@ -94,7 +95,8 @@ class Awaiting {
       return !messages.empty();
     }
     Result<std::vector<Notification>> await_resume() {
-      if (messages.empty()) return error(Code::not_ready, "the agent has ended");
+      if (messages.empty())
+        return error(Code::not_ready, "the agent has ended", "make another one");
       return std::move(messages);
     }
     std::vector<Notification> messages;
@@ -123,24 +125,31 @@ class Awaiting {
   Awaiting(Agent& agent, EventLoop& loop, std::unique_ptr<EventSource> source)
       : agent_(agent), loop_(loop), source_(std::move(source)) {}
 
+  /// Where a turn ends among the awaiters. One that was cut short by an exception has another.
+  struct TurnEnd : Link {
+    explicit TurnEnd(EventSource& its_source) : source(its_source) {}
+    ~TurnEnd() {
+      if (!is_reached) source.wake();
+    }
+    EventSource& source;
+    bool is_reached = false;
+  };
+
   // A coroutine that is resumed may await again, or end others: each is asked once in a turn,
-  // and leaves the list that it is in by itself.
+  // and leaves the list by itself.
   void turn() {
     source_->progress();
-    Link pending;
-    while (awaiters_.after != &awaiters_) {
+    TurnEnd end(*source_);
+    awaiters_.append(end);
+    while (awaiters_.after != &end) {
       auto& one = static_cast<Awaiter&>(*awaiters_.after);
       one.unlink();
-      pending.append(one);
-    }
-    while (pending.after != &pending) {
-      auto& one = static_cast<Awaiter&>(*pending.after);
+      awaiters_.append(one);
+      if (!one.await_ready()) continue;
       one.unlink();
-      if (one.await_ready())
-        one.coroutine_.resume();
-      else
-        awaiters_.append(one);
+      one.coroutine_.resume();
     }
+    end.is_reached = true;
   }
 
   Agent& agent_;

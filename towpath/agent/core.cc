@@ -36,13 +36,26 @@ AgentCore::AgentCore(Foundation foundation)
       peers(context, backends, engine),
       transfers(context, backends, engine, peers) {}
 
+namespace {
+
+/// A descriptor that goes with what throws is watched no more: its number becomes another's.
+struct WatchedUntilKept {
+  ProgressEngine& engine;
+  int fd;
+  ~WatchedUntilKept() { engine.unwatch(fd); }
+};
+
+}  // namespace
+
 Status AgentCore::add_backend(std::string_view type, const backend::Params& params) {
   run::MutexLock lock(adding_);
   TOWPATH_TRY(std::unique_ptr<BackendInstance> made, backends.make(type, params, engine));
   TOWPATH_TRY(engine.watch(*made));
+  WatchedUntilKept watched{engine, made->backend->wait_fd()};
   BackendInstance& instance = *made;
   registrations.advertise(instance);
   backends.publish(std::move(made));
+  watched.fd = -1;
   return peers.open_own(instance);
 }
 
@@ -66,25 +79,25 @@ InstanceMask AgentCore::quiesce_all(const std::shared_ptr<AgentCore>& self) {
 }
 
 void AgentCore::shut_down_or_stay() noexcept {
+  if (context.closed.exchange(true)) return;
   const std::shared_ptr<AgentCore> self = context.core.lock();
   try {
     shut_down();
   } catch (const std::bad_alloc&) {
     immortal_ = self;
   }
+  context.is_over.store(true, std::memory_order_seq_cst);
+  engine.announce_end();
 }
 
 void AgentCore::shut_down() {
-  if (context.closed.exchange(true)) return;
   if (context.meter() != nullptr) context.meter()->closed(context.self.incarnation);
   const InstanceMask idle = quiesce_all(context.core.lock());
   registrations.drop_memory(idle);
   peers.close(idle);
   transfers.close();
   for (const auto& instance : backends.all())
-    if ((idle & instance_bit(instance->index)) != 0) engine.unwatch(*instance);
-  context.is_over.store(true, std::memory_order_seq_cst);
-  engine.announce_end();
+    if ((idle & instance_bit(instance->index)) != 0) engine.unwatch(instance->backend->wait_fd());
 }
 
 }  // namespace towpath::agent

@@ -9,8 +9,9 @@ Result<std::unique_ptr<EventSource>> EventSource::open(Agent& agent) {
   std::shared_ptr<AgentCore> core = agent.core_;
   TOWPATH_TRY(core->context.check_own());
   TOWPATH_TRY(std::unique_ptr<Listener> listener, Listener::open());
-  TOWPATH_TRY(core->engine.attach(*listener));
-  return std::unique_ptr<EventSource>(new EventSource(std::move(core), std::move(listener)));
+  std::unique_ptr<EventSource> source(new EventSource(std::move(core), std::move(listener)));
+  TOWPATH_TRY(source->core_->engine.attach(*source->listener_));
+  return source;
 }
 
 EventSource::EventSource(std::shared_ptr<AgentCore> core, std::unique_ptr<Listener> listener)

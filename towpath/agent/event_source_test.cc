@@ -127,18 +127,35 @@ TEST(EventSourceTest, is_readable_for_a_first_look) {
 }
 
 TEST(EventSourceTest, watches_backends_that_are_added_later_and_outlives_the_agent) {
+  const auto sign = run::Waker::open().value();
   Scene s;
   Script late;
+  late.wait_fd = sign->fd();
   ASSERT_TRUE(s.registry.add(scripted_type("late", late)).ok());
   const auto source = EventSource::open(*s.near).value();
   ASSERT_TRUE(s.near->add_backend("late").ok());
+  EXPECT_FALSE(is_readable(source->fd()));
+  sign->wake();
+  EXPECT_TRUE(is_readable(source->fd()));
   EXPECT_FALSE(source->is_over());
   s.pool = {};
   s.near = nullptr;
   EXPECT_TRUE(is_readable(source->fd()));
   EXPECT_TRUE(source->is_over());
   source->progress();
-  EXPECT_FALSE(is_readable(source->fd()));
+  EXPECT_FALSE(is_readable(source->fd())) << "a backend of nobody's, which has a sign";
+}
+
+TEST(EventSourceTest, is_quiet_after_the_agent_s_end_whenever_that_was) {
+  Scene s;
+  const auto source = EventSource::open(*s.near).value();
+  Transfer transfer = s.posted(milliseconds(20));
+  transfer.cancel();
+  source->progress();
+  s.pool = {};
+  s.near = nullptr;
+  source->progress();
+  EXPECT_FALSE(is_readable(source->fd(), 200)) << "at a deadline that nobody waits for";
 }
 
 TEST(EventSourceTest, misses_no_end_however_the_threads_meet) {
@@ -282,6 +299,32 @@ TEST(AwaitingTest, a_coroutine_that_is_destroyed_while_it_waits_is_forgotten) {
   second.cancel();
   ASSERT_TRUE(s.loop.run_until([&] { return other.has_value(); }));
   EXPECT_FALSE(one);
+}
+
+/// Throws when its transfer has ended.
+struct Thrower {
+  struct promise_type : Coroutine::promise_type {
+    Thrower get_return_object() { return {}; }
+    void unhandled_exception() { std::rethrow_exception(std::current_exception()); }
+  };
+};
+
+Thrower throw_at_end(Awaiting& awaiting, Transfer& transfer) {
+  (void)co_await awaiting.ended(transfer);
+  (void)std::vector<int>().at(0);
+}
+
+TEST(AwaitingTest, a_coroutine_that_throws_takes_no_other_with_it) {
+  CoroutineScene s;
+  Transfer first = s.posted();
+  Transfer second = s.posted();
+  std::optional<Status> other;
+  throw_at_end(*s.awaiting, first);
+  await_end(*s.awaiting, second, other);
+  first.cancel();
+  second.cancel();
+  EXPECT_THROW((void)s.loop.run_until([] { return false; }), std::out_of_range);
+  EXPECT_TRUE(s.loop.run_until([&] { return other.has_value(); }));
 }
 
 TEST(AwaitingTest, the_agent_s_end_ends_what_awaits_it) {

@@ -66,8 +66,7 @@ Status ProgressEngine::watch(Watched watched) {
   return {};
 }
 
-void ProgressEngine::unwatch(const BackendInstance& instance) {
-  const int fd = instance.backend->wait_fd();
+void ProgressEngine::unwatch(int fd) {
   if (fd < 0) return;
   run::MutexLock lock(watched_mutex_);
   (void)poller_.remove(fd);
@@ -87,18 +86,25 @@ Result<std::unique_ptr<Listener>> Listener::open() {
 Status ProgressEngine::attach(Listener& listener) {
   run::MutexLock lock(watched_mutex_);
   for (const Watched& watched : watched_) TOWPATH_TRY(listener.poller.add(watched.fd, watched.tag));
-  listeners_.push_back(&listener);
+  listeners_.reserve(listeners_.size() + 1);  // what throws leaves it in neither list
   waiting_->add_listener(*listener.waker);
+  listeners_.push_back(&listener);
   return {};
 }
 
 void ProgressEngine::detach(Listener& listener) {
   run::MutexLock lock(watched_mutex_);
-  std::erase(listeners_, &listener);
-  waiting_->remove_listener(*listener.waker);
+  if (std::erase(listeners_, &listener) > 0) waiting_->remove_listener(*listener.waker);
 }
 
 void ProgressEngine::announce_end() {
+  {
+    // Nobody makes progress any more: what is readable, or becomes so, would stay it.
+    run::MutexLock lock(watched_mutex_);
+    for (Listener* const listener : listeners_)
+      for (const Watched& watched : watched_) (void)listener->poller.remove(watched.fd);
+    watched_.clear();
+  }
   waiting_->note_change();
   waiting_->notify();
 }

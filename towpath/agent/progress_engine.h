@@ -42,7 +42,7 @@ class ProgressEngine final : public InstanceOwner {
 
   /// A backend that is about to be published: its descriptor wakes the agent from now on.
   Status watch(const BackendInstance& instance);
-  void unwatch(const BackendInstance& instance);
+  void unwatch(int fd);
   /// `listener` is woken for all that comes about from now on, and outlives detach().
   Status attach(Listener& listener);
   void detach(Listener& listener);

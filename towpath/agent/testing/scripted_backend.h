@@ -40,6 +40,7 @@ struct Script {
 
   backend::Capabilities can;
   bool is_eager = true;  ///< transfers complete in post()
+  int wait_fd = -1;
   std::function<Status(ScriptedConnection&, ConstByteSpan)> on_notify;
   std::function<Status(const RegionDescriptor&)> on_register, on_import;
   std::function<void()> on_progress, on_cancel;
@@ -102,6 +103,7 @@ class ScriptedBackend final : public backend::Backend {
   ScriptedBackend(Script& script, backend::Events& events) : script_(script), events_(events) {}
 
   const backend::Capabilities& capabilities() const override { return script_.can; }
+  int wait_fd() const override { return script_.wait_fd; }
   Result<std::unique_ptr<backend::Memory>> register_memory(
       const RegionDescriptor& region) override {
     if (script_.on_register) TOWPATH_TRY(script_.on_register(region));
