@@ -269,9 +269,7 @@ Result<bool> Outbox::send_by_socket(ConstByteSpan message) {
 Status Outbox::send(ConstByteSpan message) {
   if (queue_.empty()) {
     if (ring_ && ring_->is_attached() && ring_->push(message, sent_)) {
-      // A full socket has woken the receiver already.
-      if (ring_->must_ring()) TOWPATH_TRY(send_tagged(socket_, MessageTag::doorbell, {}));
-      return {};
+      return ring_->must_ring() ? ring() : Status();
     }
     TOWPATH_TRY(const bool sent, send_by_socket(message));
     if (sent) return {};
@@ -281,16 +279,27 @@ Status Outbox::send(ConstByteSpan message) {
                  cat(queue_.size(), " messages (", queued_bytes_, " bytes) wait to be sent"),
                  "make progress and send again; the peer does not read, or slowly");
   }
-  if (queue_.empty()) {
-    TOWPATH_TRY(poller_.modify(socket_.fd(), tag_of(Watch::socket, id_),
-                               {.readable = false, .writable = true}));
-  }
+  if (queue_.empty()) TOWPATH_TRY(ask_for_room());
   queue_.emplace_back(message.begin(), message.end());
   queued_bytes_ += message.size();
   return {};
 }
 
+Status Outbox::ask_for_room() {
+  return poller_.modify(socket_.fd(), tag_of(Watch::socket, id_),
+                        {.readable = false, .writable = true});
+}
+
+/// Wakes the receiver, now or when there is room.
+Status Outbox::ring() {
+  TOWPATH_TRY(const bool rung, send_tagged(socket_, MessageTag::doorbell, {}));
+  owes_ring_ = !rung;
+  return rung ? Status() : ask_for_room();
+}
+
 Status Outbox::flush() {
+  if (owes_ring_) TOWPATH_TRY(ring());
+  if (owes_ring_) return {};
   for (std::size_t i = 0; i < kMessagesPerCall && !queue_.empty(); ++i) {
     TOWPATH_TRY(const bool sent, send_by_socket(queue_.front()));
     if (!sent) return {};

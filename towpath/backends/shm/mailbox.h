@@ -140,10 +140,13 @@ class Outbox {
          run::Poller& poller)
       : socket_(std::move(socket)), ring_(std::move(ring)), id_(id), poller_(poller) {}
   Result<bool> send_by_socket(ConstByteSpan message);
+  Status ring();
+  Status ask_for_room();
 
   sys::LocalSocket socket_;
   std::optional<RingSender> ring_;
   std::uint32_t sent_ = 0;  // by the socket
+  bool owes_ring_ = false;  // to a receiver that sleeps: the kernel had no room for it
   const std::uint64_t id_;
   run::Poller& poller_;
   std::deque<Bytes> queue_;

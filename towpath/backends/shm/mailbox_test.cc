@@ -49,6 +49,17 @@ class MailboxTest : public ::testing::Test {
     return all;
   }
 
+  /// The numbers below `sent`, some of which still wait in the outbox.
+  void expect_all_in_order(Outbox& outbox, std::size_t sent) {
+    for (std::size_t before = SIZE_MAX; before != events_.notifications.size();) {
+      before = events_.notifications.size();
+      receive();
+      ASSERT_TRUE(outbox.flush().ok());
+    }
+    ASSERT_EQ(events_.notifications.size(), sent);
+    for (std::size_t i = 0; i < sent; ++i) ASSERT_EQ(messages()[i], std::to_string(i));
+  }
+
   static Bytes hello_with(const FileRef& ring) {
     Bytes hello(1, std::byte{'H'});
     const Bytes body = *encode_hello({.from = {"by hand", 3}, .ring = ring});
@@ -84,13 +95,7 @@ TEST_F(MailboxTest, full_socket_queues_and_a_full_queue_refuses) {
   while (outbox->send(as_bytes(std::to_string(sent))).ok()) ++sent;
   EXPECT_GT(sent, kMaxQueuedMessages);
   EXPECT_EQ(outbox->send(as_bytes("x")).code(), Code::exhausted);
-  for (std::size_t before = SIZE_MAX; before != events_.notifications.size();) {
-    before = events_.notifications.size();
-    receive();
-    ASSERT_TRUE(outbox->flush().ok());
-  }
-  ASSERT_EQ(events_.notifications.size(), sent);
-  for (std::size_t i = 0; i < sent; ++i) ASSERT_EQ(messages()[i], std::to_string(i));
+  expect_all_in_order(*outbox, sent);
   EXPECT_TRUE(sender_.wait(Duration(0)).empty());  // nothing left to flush: no more room is asked
 }
 
@@ -271,13 +276,7 @@ TEST_F(MailboxTest, a_full_ring_goes_on_by_the_socket_and_then_refuses) {
   EXPECT_GT(sent, kMaxQueuedMessages + kRingBytes / 16);
   receive();
   events_.accept = UINT64_MAX;
-  for (std::size_t before = SIZE_MAX; before != events_.notifications.size();) {
-    before = events_.notifications.size();
-    receive();
-    ASSERT_TRUE(outbox->flush().ok());
-  }
-  ASSERT_EQ(events_.notifications.size(), sent);
-  for (std::size_t i = 0; i < sent; ++i) ASSERT_EQ(messages()[i], std::to_string(i));
+  expect_all_in_order(*outbox, sent);
 }
 
 TEST_F(MailboxTest, what_a_dead_sender_left_in_its_ring_arrives_first) {
