@@ -85,7 +85,7 @@ class CacheServer {
   std::vector<ServedFigures> figures() const TOWPATH_EXCLUDES(mutex_);
   /// Of all caches, each an agent; empty unless the environment switches telemetry on.
   const telemetry::Metrics& metrics() const noexcept { return metrics_; }
-  /// Where Prometheus finds them; empty: nowhere.
+  /// Where Prometheus finds them; empty: they are not published.
   std::string prometheus_url() const { return endpoint_ ? endpoint_->url() : std::string(); }
   struct Refusals {
     std::uint64_t count = 0;

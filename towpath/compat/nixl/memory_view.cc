@@ -85,7 +85,8 @@ Result<MemoryView::Choice> MemoryView::choose(std::vector<std::uint32_t> chosen)
                    "make a transfer for each peer");
     index = place.index;
   }
-  if (part == kHole) return error(Code::invalid_argument, "no elements of a memory view");
+  if (part == kHole)
+    return error(Code::invalid_argument, "no elements of a memory view", "give at least one index");
   return Choice{parts_[part].list, std::move(chosen)};
 }
 

@@ -3,7 +3,7 @@
 //
 // NIXL's are for kernels of a GPU. These are of host memory, and their handle goes where that of a
 // prepared list goes, into the making of a transfer. A transfer has one peer, so its indices name
-// elements of one. Both doors for NIXL's users, C and Python, ask here.
+// elements of one. Both drop-in replacements, C and Python, ask here.
 // Thread: immutable once made.
 #pragma once
 

@@ -206,13 +206,20 @@ TEST(ConnectorTest, what_is_saved_with_more_priority_goes_to_disk_first) {
   EXPECT_THAT(to_disk, ElementsAre(Engine::first_hash(8), Engine::first_hash(7)));
 }
 
-TEST(ConnectorTest, what_is_saved_with_too_little_priority_stays_in_memory) {
-  sys::MemoryFileSystem disk;
-  Engine engine(&disk, {}, kEngineCache, {.admission = {.min_priority = 60}});
+/// Block 8 of these has priority enough for a file, 7 not.
+constexpr kv::TieredCacheOptions kPicky{.admission = {.min_priority = 60}};
+
+void save_seven_and_eight(Engine& engine) {
   engine.begin("usual", 7, {0});
-  engine.begin("dear", 8, {1}, 60);
+  engine.begin("preferred", 8, {1}, 60);
   engine.step();
   ASSERT_TRUE(engine.worker->sync().ok());
+}
+
+TEST(ConnectorTest, what_is_saved_with_too_little_priority_stays_in_memory) {
+  sys::MemoryFileSystem disk;
+  Engine engine(&disk, {}, kEngineCache, kPicky);
+  save_seven_and_eight(engine);
   EXPECT_TRUE(engine.is_on_disk(8));
   EXPECT_FALSE(engine.is_on_disk(7));
   EXPECT_THAT(engine.report.stored, SizeIs(2)) << "both can be loaded";
@@ -220,11 +227,8 @@ TEST(ConnectorTest, what_is_saved_with_too_little_priority_stays_in_memory) {
 
 TEST(ConnectorTest, what_is_synced_to_files_is_reported_as_lasting_and_not_before) {
   sys::MemoryFileSystem disk;
-  Engine engine(&disk, {}, kEngineCache, {.admission = {.min_priority = 60}});
-  engine.begin("usual", 7, {0});
-  engine.begin("dear", 8, {1}, 60);
-  engine.step();
-  ASSERT_TRUE(engine.worker->sync().ok());
+  Engine engine(&disk, {}, kEngineCache, kPicky);
+  save_seven_and_eight(engine);
   const WorkerReport report = engine.worker->take_report();
   EXPECT_THAT(report.lasting, ElementsAre(Engine::first_hash(8)));
   EXPECT_FALSE(engine.keeper->outlives_this(Engine::first_hash(7)));

@@ -188,7 +188,7 @@ TEST_F(ConnectorSchedulerTest, what_outlives_all_workers_is_reported_when_it_doe
     EXPECT_EQ(scheduler.figures().not_lasting, 1U);
     EXPECT_THAT(events_after(others_lasting), ElementsAre(std::pair(Kind::stored, true)));
     EXPECT_EQ(scheduler.figures().not_lasting, 0U);
-    EXPECT_THAT(events_after(others_lasting), IsEmpty()) << "told before";
+    EXPECT_THAT(events_after(others_lasting), IsEmpty()) << "reported before";
     EXPECT_THAT(events_after(kept), ElementsAre(std::pair(Kind::removed, true)))
         << "its files are gone, and memory has it";
     EXPECT_THAT(events_after(lasting), ElementsAre(std::pair(Kind::stored, true)));
