@@ -171,11 +171,22 @@ bool knows(const PyAgent& self, const Name& peer, const py::object& descriptors)
 
 // ---- notifications
 
-py::list messages_to_python(const std::vector<agent::Notification>& messages) {
-  py::list out;
+py::list messages_to_python(const std::vector<agent::Notification>& messages,
+                            py::list out = py::list()) {
   for (const agent::Notification& one : messages)
     out.append(py::make_tuple(Name{one.from.name}, to_python(one.message)));
   return out;
+}
+
+/// An empty list that may be awaited.
+py::list awaitable_list(const py::object& agent_object) {
+  static PyObject* type = nullptr;  // by the interpreter's lock; a static's own would wait for it
+  if (type == nullptr)
+    type =
+        py::object(py::module_::import("towpath._awaiting").attr("Notifications")).release().ptr();
+  const py::object list = py::handle(type)();
+  list.attr("_agent") = agent_object;
+  return py::list(list);  // the same one
 }
 
 /// `timeout` None: what is there, which may be awaited. Else waits for the first, at most so many
@@ -183,9 +194,8 @@ py::list messages_to_python(const std::vector<agent::Notification>& messages) {
 py::object notifications(const py::object& agent_object, const std::optional<double>& timeout) {
   const auto& self = py::cast<const PyAgent&>(agent_object);
   if (!timeout) {
-    auto there =
-        messages_to_python(self.call([](Agent& agent) { return agent.take_notifications(); }));
-    return py::module_::import("towpath._awaiting").attr("Notifications")(there, agent_object);
+    return messages_to_python(self.call([](Agent& agent) { return agent.take_notifications(); }),
+                              awaitable_list(agent_object));
   }
   using Time = std::chrono::steady_clock;
   const Duration whole = to_duration(timeout);

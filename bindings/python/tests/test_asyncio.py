@@ -74,6 +74,13 @@ class Moving:
     def pull(self, **options):
         return self.left.create_transfer("read", self.mine, self.right.name, self.theirs, **options)
 
+    async def awaited(self):
+        """A transfer that was posted, and a task that awaits it."""
+        pull = self.pull().post()
+        task = asyncio.ensure_future(pull)
+        await asyncio.sleep(0)
+        return pull, task
+
     def __enter__(self):
         return self
 
@@ -118,9 +125,7 @@ def test_a_deadline_ends_it_as_wait_does(run):
 def test_a_lost_peer_ends_it(run):
     async def work():
         with Moving("tcp", right_thread=False) as moving:
-            pull = moving.pull().post()
-            task = asyncio.ensure_future(pull)
-            await asyncio.sleep(0)
+            pull, task = await moving.awaited()
             moving.right.close()
             with pytest.raises(towpath.PeerLost):
                 await task
@@ -130,9 +135,7 @@ def test_a_lost_peer_ends_it(run):
 def test_a_cancelled_task_cancels_the_transfer_and_ends_when_it_is_quiesced(run):
     async def work():
         with Moving("tcp", right_thread=False) as moving:
-            pull = moving.pull().post()
-            task = asyncio.ensure_future(pull)
-            await asyncio.sleep(0.01)
+            pull, task = await moving.awaited()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -229,7 +232,7 @@ def test_an_agent_that_is_closed_ends_its_awaiters(run):
         with Moving("tcp", right_thread=False) as moving:
             pull = moving.pull().post()
             tasks = [asyncio.ensure_future(one) for one in (pull, pull, moving.left.notifications())]
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
             moving.left.close()
             errors = await asyncio.gather(*tasks, return_exceptions=True)
             assert [type(error) for error in errors] == [towpath.Cancelled] * 2 + [towpath.NotReady]
@@ -255,9 +258,7 @@ def test_an_agent_that_another_thread_closes_ends_its_awaiters(run):
 def test_a_transfer_released_by_others_ends_for_its_awaiter(run):
     async def work():
         with Moving("tcp") as moving:
-            pull = moving.pull().post()
-            task = asyncio.ensure_future(pull)
-            await asyncio.sleep(0)
+            pull, task = await moving.awaited()
             pull.release()
             del pull
             gc.collect()
@@ -271,7 +272,7 @@ def test_notifications_are_taken_at_once_or_awaited(run, two):
     async def work():
         assert left.notifications() == []
         waiting = asyncio.ensure_future(left.notifications())
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         assert not waiting.done()
         right.notify(left.name, b"first")
         assert await waiting == [(right.name, b"first")]

@@ -4,23 +4,18 @@ An agent has one reader for each loop in which something of it is awaited, from 
 agent's progress where there is some to make, and looks after everything that is awaited there, whichever thread ended it.
 Nothing here polls, and nothing has a thread.
 """
-import asyncio
 import contextlib
 from typing import Any, Generator, List, Tuple
 
 from towpath import errors
 from towpath._towpath import AgentEvents, agent_key
 
-_readers = {}  # (loop, agent_key) -> _Reader; each is touched by its loop's thread alone
+_readers = {}  # (loop, agent_key) -> _Reader; used by its loop's thread, and taken away by others when that is closed
 
 
 class Notifications(List[Tuple[str, bytes]]):
     """What Agent.notifications() returns: those that are there. Awaited, and empty: the first that come."""
-    __slots__ = ("_agent",)
-
-    def __init__(self, messages, agent):
-        super().__init__(messages)
-        self._agent = agent
+    __slots__ = ("_agent",)  # set and filled by the binding
 
     def __await__(self) -> Generator[Any, None, List[Tuple[str, bytes]]]:
         return _first(self, self._agent).__await__()
@@ -36,6 +31,7 @@ async def _first(messages, agent):
 
 async def wait(transfer):
     """Transfer.__await__: as wait(). Cancelling the task cancels the transfer, and ends when that is quiesced."""
+    import asyncio
     transfer = transfer.another_handle()
     if transfer.wait(0):
         return True
@@ -56,12 +52,14 @@ class _Reader:
 
     @classmethod
     def of(cls, awaited):
+        import asyncio  # here: a program that never awaits does without it
         loop = asyncio.get_running_loop()
         place = loop, agent_key(awaited)
         reader = _readers.get(place)
         if reader is None:
-            for other in [one for one in _readers if one[0].is_closed()]:
-                _readers.pop(other).events.close()
+            for other in list(_readers):  # of other threads too, which add theirs and take them away
+                if other[0].is_closed() and (gone := _readers.pop(other, None)):
+                    gone.events.close()
             reader = _readers[place] = cls(place, AgentEvents(awaited))
         return reader
 
