@@ -25,7 +25,7 @@ SUITES = [f"{module}_test" for module in ("core", "sys", "wire", "telemetry", "r
 ARM = "aarch64-linux-gnu"
 # Not wanted where a package is for the machine that builds.
 TOOLS = {"g++", "cmake", "ninja-build", "ccache", "git", "pkg-config", "nlohmann-json3-dev", "libcli11-dev", "etcd-server",
-         "openssl", "iproute2", "python3-swift", "python3-dev", "pybind11-dev", "python3-numpy", "python3-pytest"}
+         "openssl", "iproute2", "python3-swift", "python3-dev", "pybind11-dev", "python3-numpy", "python3-pytest", "python3-uvloop"}
 
 
 @dataclass
