@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <towpath/telemetry/cache_meter.h>
 #include <towpath/telemetry/flight_events.h>
@@ -7,7 +8,7 @@ namespace towpath::telemetry {
 
 CacheMeter::CacheMeter(const CacheMeterParts& parts, const std::vector<std::string>& tiers,
                        std::uint64_t block_bytes)
-    : parts_(parts), flight_(parts.flight), block_bytes_(block_bytes) {
+    : flight_(parts.flight), block_bytes_(block_bytes) {
   std::vector<std::string> names = tiers;
   names.emplace_back("miss");
   for (const std::string& name : names) {
@@ -24,6 +25,8 @@ CacheMeter::CacheMeter(const CacheMeterParts& parts, const std::vector<std::stri
   };
   up_ = gauge("up");
   down_ = gauge("down");
+  over_quota_ =
+      &parts.metrics->counter("towpath_cache_quota_evictions_total", {{"agent", parts.agent}});
 }
 
 void CacheMeter::found(std::span<const std::uint64_t> counts) noexcept {
@@ -37,12 +40,9 @@ void CacheMeter::found(std::span<const std::uint64_t> counts) noexcept {
   }
 }
 
-void CacheMeter::over_quota(std::uint64_t evictions) {
-  if (parts_.metrics == nullptr) return;
-  if (over_quota_ == nullptr)
-    over_quota_ =
-        &parts_.metrics->counter("towpath_cache_quota_evictions_total", {{"agent", parts_.agent}});
-  over_quota_->add_alone(evictions - std::min(evictions, over_quota_->value()));
+void CacheMeter::over_quota(std::uint64_t evictions) noexcept {
+  const std::uint64_t before = std::exchange(counted_evictions_, evictions);
+  if (over_quota_ != nullptr) over_quota_->add_alone(evictions - before);
 }
 
 void CacheMeter::waits(std::size_t up, std::size_t down) noexcept {

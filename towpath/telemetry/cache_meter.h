@@ -36,20 +36,20 @@ class CacheMeter {
   void found(std::span<const std::uint64_t> counts) noexcept;
   /// So many blocks wait now for a promotion, and for a demotion. Cost: two stores.
   void waits(std::size_t up, std::size_t down) noexcept;
-  /// So many blocks of tenants that had their share were evicted so far. From the first call on it
-  /// is counted. One call at a time.
-  void over_quota(std::uint64_t evictions);
+  /// So many blocks of tenants that had their share this cache has evicted so far. One call at a
+  /// time.
+  void over_quota(std::uint64_t evictions) noexcept;
 
  private:
   struct Place {
     Counter* blocks = nullptr;
     std::uint32_t flight_name = 0;
   };
-  const CacheMeterParts parts_;
   FlightRecorder* const flight_;
   const std::uint64_t block_bytes_;
   std::vector<Place> places_;  // the last is "miss"
   Counter* over_quota_ = nullptr;
+  std::uint64_t counted_evictions_ = 0;
   Gauge* up_ = nullptr;
   Gauge* down_ = nullptr;
 };

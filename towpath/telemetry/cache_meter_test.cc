@@ -40,6 +40,18 @@ TEST(CacheMeterTest, without_metrics_and_recorder_nothing_happens) {
   meter.waits(1, 1);
 }
 
+// The registry outlives a cache, and one that is made again counts from 0.
+TEST(CacheMeterTest, evictions_over_quota_are_counted_through_the_lives_of_a_cache) {
+  Metrics metrics;
+  for (const std::uint64_t life : {1U, 2U}) {
+    CacheMeter meter({.metrics = &metrics, .agent = "decode-0"}, {"host"}, 4096);
+    for (const std::uint64_t evictions : {0U, 3U, 3U, 5U}) meter.over_quota(evictions);
+    EXPECT_EQ(
+        metrics.counter("towpath_cache_quota_evictions_total", {{"agent", "decode-0"}}).value(),
+        5 * life);
+  }
+}
+
 TEST(CacheMeterTest, who_waits_now_is_reported_by_way) {
   Metrics metrics;
   CacheMeter meter({.metrics = &metrics, .agent = "decode-0"}, {"host"}, 4096);
