@@ -29,17 +29,18 @@ class DriveTest(CommandTest):
             self.skipTest(f"no loop device: {getattr(error, 'stderr', '') or error}")
         self.addCleanup(losetup, "--detach", self.drive)
 
-    def tiers(self):
-        return ("--tiers", f"host=256,disk={self.drive}/kv:{DRIVE_BYTES}")
+    def tiers(self, place=None):
+        return ("--tiers", f"host=256,disk={place or self.drive}/kv:{DRIVE_BYTES}")
 
-    def found_on_disk(self, *words):
-        self.run_command(*REPLAY, "--seed", 5, *self.tiers(), "--json", "report.json", *words)
+    def found_on_disk(self, seed, *words, place=None):
+        self.run_command(*REPLAY, "--seed", seed, *self.tiers(place), "--json", "report.json", *words)
         return json.loads((self.folder / "report.json").read_text())["hits"]["disk"]
 
     def test_blocks_outlive_the_process_and_its_death(self):
-        first = self.found_on_disk()
-        again = self.found_on_disk("--buffered")
+        first = self.found_on_disk(5)
+        again = self.found_on_disk(5, "--buffered")
         self.assertGreater(again, first, "a drive that knows the blocks of the run before")
+        fresh = self.found_on_disk(6, place=self.folder / "directory")
         running = subprocess.Popen([towpath_command.COMMAND, *map(str, REPLAY), "--seed", "6", *self.tiers()],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         written = self.sectors_written()
@@ -48,7 +49,8 @@ class DriveTest(CommandTest):
             os.sched_yield()
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()
-        self.assertGreater(self.found_on_disk(), first)
+        self.assertGreaterEqual(self.sectors_written(), written + 4096, "it was killed before it wrote")
+        self.assertGreater(self.found_on_disk(6), fresh, "what the killed one had synced")
 
     def sectors_written(self):
         with open(f"/sys/block/{os.path.basename(self.drive)}/stat", encoding="ascii") as file:
@@ -66,6 +68,7 @@ class DriveTest(CommandTest):
         self.assertEqual(self.sectors_written(), before)
 
     def test_a_drive_that_another_has_is_refused(self):
+        self.found_on_disk(5)  # it has the words of a process that has ended
         mounted = os.open(self.drive, os.O_RDWR | os.O_EXCL)  # as mount(2) takes it
         self.addCleanup(os.close, mounted)
         refused = self.run_command(*REPLAY, *self.tiers(), expect=COULD_NOT_RUN)

@@ -5,6 +5,8 @@
 
 #include <towpath/core/bytes.h>
 #include <towpath/kv/blocks/sequence_hash.h>
+#include <towpath/net/digest.h>
+#include <towpath/wire/little_endian.h>
 
 namespace towpath::kv {
 
@@ -17,7 +19,9 @@ BlockHash root_of(const SequenceRoot& root) {
 
 TenantId tenant_of(std::string_view salt) {
   if (salt.empty()) return 0;
-  const TenantId tenant = root_of({.salt = 0x7e4a47, .name_space = salt});
+  // Of a digest that cannot be turned round: catalogues have it, and the salt is its holder's.
+  const net::Digest digest = net::sha256(as_bytes(salt));
+  const auto tenant = wire::load<TenantId>(digest);
   return tenant == 0 ? 1 : tenant;
 }
 

@@ -4,6 +4,7 @@
 
 #include <towpath/core/text.h>
 #include <towpath/kv/disk/drive_files.h>
+#include <towpath/kv/disk/segment.h>
 #include <towpath/sys/file_range.h>
 #include <towpath/sys/memory_file_system.h>
 #include <towpath/sys/random.h>
@@ -73,16 +74,17 @@ Result<DriveLabel> make_ours(sys::File& file, std::uint64_t bytes, bool is_drive
 
 }  // namespace
 
-/// Those that are free.
+/// Which are free. To give one back takes no memory.
 class DriveFiles::Slots : public std::enable_shared_from_this<Slots> {
  public:
-  explicit Slots(std::uint64_t count) {
-    for (std::uint64_t slot = 0; slot < count; ++slot) free_.insert(free_.end(), slot);
-  }
+  explicit Slots(std::uint64_t count) : is_free_(count, true) {}
+
   /// Null: none is.
   Slot take() {
     const run::MutexLock lock(mutex_);
-    return free_.empty() ? nullptr : give(*free_.begin());
+    const auto free = std::ranges::find(is_free_, true);
+    return free == is_free_.end() ? nullptr
+                                  : give(static_cast<std::uint64_t>(free - is_free_.begin()));
   }
   /// One that a table names, which is free.
   Slot take(std::uint64_t slot) {
@@ -91,22 +93,31 @@ class DriveFiles::Slots : public std::enable_shared_from_this<Slots> {
   }
   std::size_t count() {
     const run::MutexLock lock(mutex_);
-    return free_.size();
+    return static_cast<std::size_t>(std::ranges::count(is_free_, true));
   }
 
  private:
+  struct Taken {
+    std::shared_ptr<Slots> of;
+    std::uint64_t slot;
+    Taken(std::shared_ptr<Slots> its_slots, std::uint64_t its_slot)
+        : of(std::move(its_slots)), slot(its_slot) {}
+    Taken(const Taken&) = delete;
+    Taken& operator=(const Taken&) = delete;
+    ~Taken() {
+      const run::MutexLock lock(of->mutex_);
+      of->is_free_[slot] = true;
+    }
+  };
+
   Slot give(std::uint64_t slot) TOWPATH_REQUIRES(mutex_) {
-    Slot taken(new std::uint64_t(slot), [self = shared_from_this()](const std::uint64_t* gone) {
-      const std::unique_ptr<const std::uint64_t> owned(gone);
-      const run::MutexLock lock(self->mutex_);
-      self->free_.insert(*owned);
-    });
-    free_.erase(slot);
-    return taken;
+    auto taken = std::make_shared<Taken>(shared_from_this(), slot);  // or throws, and it is free
+    is_free_[slot] = false;
+    return {taken, &taken->slot};
   }
 
   run::Mutex mutex_;
-  std::set<std::uint64_t> free_ TOWPATH_GUARDED_BY(mutex_);
+  std::vector<bool> is_free_ TOWPATH_GUARDED_BY(mutex_);
 };
 
 // Opening ----------------------------------------------------------------------------------------
@@ -214,12 +225,17 @@ DriveFiles::Slot DriveFiles::make(const std::string& name) {
   return slot;
 }
 
-/// One file of a folder that is not in use; of segments the oldest. False: there is none.
+/// One file of a folder that is not in use: the oldest segment, and an index when it has no segment
+/// left. False: there is none.
 bool DriveFiles::forget_unused() {
-  for (auto file = names_.begin(); file != names_.end(); ++file) {
-    if (used_.contains(folder_of(file->first))) continue;
-    names_.erase(file);
-    return true;
+  for (const bool segments : {true, false}) {
+    for (auto file = names_.begin(); file != names_.end(); ++file) {
+      const std::string& name = file->first;
+      const bool is_segment = Segment::number_of(name.substr(name.rfind('/') + 1)).has_value();
+      if (is_segment != segments || used_.contains(folder_of(name))) continue;
+      names_.erase(file);
+      return true;
+    }
   }
   return false;
 }

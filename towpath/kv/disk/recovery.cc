@@ -175,7 +175,15 @@ Status BlockStore::recover_segment(const std::string& file_name,
     }
   }
   if (options_.direct) figures_.direct_refusal = segment.go_direct(files_);
-  Status scanned = scan(segment, is_indexed ? indexed->end : 0);
+  // Of those in the index all but the newest had ended, and there is nothing behind their ends.
+  const bool had_ended = is_indexed && std::ranges::any_of(known, [&](const IndexedSegment& other) {
+                           return other.name.number > number;
+                         });
+  Status scanned;
+  if (had_ended)
+    segment.note_end(indexed->end);
+  else
+    scanned = scan(segment, is_indexed ? indexed->end : 0);
   if (scanned.ok()) segment.give_back_space(files_);
   segments_.emplace(number, std::move(segment));
   return scanned;

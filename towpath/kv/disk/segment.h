@@ -64,6 +64,8 @@ class Segment {
     return sys::read_exactly(*file_, into, offset + kSegmentPage);
   }
 
+  /// One that is there has no records from `offset` on.
+  void note_end(std::uint64_t offset) { end_ = offset; }
   /// Calls `found` for each whole record from `from` on, in order; what is no record, as in space
   /// that was taken and not filled, is passed over page by page. Errors: those of reading.
   using Found = std::function<Status(const Record&, std::uint64_t offset)>;

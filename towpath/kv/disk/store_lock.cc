@@ -65,12 +65,12 @@ bool names_one_that_ended(std::string_view text) {
   return ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;  // /proc may hide it
 }
 
-/// In place of what stood there, so that a full disk has room for it. What an older, longer one
-/// leaves behind the line's end is not read.
+/// In place of all that stood there, so that a full disk has room for it.
 Status name_holder(sys::File& lock, std::uint64_t incarnation) {
   const ProcessName self = this_process();
-  const std::string text = cat(kProcess, self.pid, ", opening ", hex(incarnation), kStarted,
-                               self.start_time, kNamespace, self.pid_namespace, "\n");
+  std::string text = cat(kProcess, self.pid, ", opening ", hex(incarnation), kStarted,
+                         self.start_time, kNamespace, self.pid_namespace, "\n");
+  text.resize(kLongestHolder, '\0');
   return sys::write_exactly(lock, as_bytes(text), 0);
 }
 
@@ -142,6 +142,10 @@ Result<StoreLock> lock_drive(sys::FileSystem& files, const StoreHolder& holder,
     if (!claimed.ok() && claimed.code() != Code::unavailable) return claimed.status();
     held = claimed.status();
     if (claimed.ok()) lock.directory = *std::move(claimed);
+    // Children that one of ours has left hold the lock, too: what holds the claim alone is
+    // another's.
+    if (held.code() == Code::unavailable && lock.file->lock().ok())
+      return in_use(holder, "a mount, or another program that uses the drive,", std::move(held));
   }
   return take(std::move(lock), holder, std::move(held));
 }
