@@ -59,7 +59,7 @@ struct Side {
   Side side(kOwner, block_bytes, blocks);
   const layout::PhysicalLayout& memory = side.keeper->memory();
   for (kv::BlockHash hash = 1; hash <= blocks; ++hash) {
-    auto slot = must(side.keeper->room(1));
+    auto slot = must(side.keeper->room(1, 0));
     for (std::uint64_t layer = 0; layer < memory.config().num_layers; ++layer)
       std::ranges::fill(must(memory.bytes({.block = slot.front().slot(), .layer = layer})),
                         static_cast<std::byte>(hash));

@@ -55,8 +55,9 @@ class BlockKeeper {
   /// Host memory: the block of a handle lies in the block of the same number here.
   virtual const layout::PhysicalLayout& memory() const = 0;
 
-  /// All of them or none. Errors: exhausted (the rest is held).
-  virtual Result<std::vector<PartialBlock>> room(SlotId count) = 0;
+  /// For blocks of this tenant (0: of none), all of them or none. Errors: exhausted (the rest is
+  /// held, or others').
+  virtual Result<std::vector<PartialBlock>> room(SlotId count, TenantId tenant) = 0;
   /// It goes on to the lower tiers in its time, the more urgent first.
   /// Errors: those of digesting and registering; the block is then given back.
   virtual Status keep(PartialBlock&& block, const KeptBlock& as) = 0;

@@ -37,7 +37,7 @@ struct LoadsTest : ::testing::Test {
     tier->is_slow = true;
   }
   void keep(BlockHash hash) {
-    auto slot = keeper->room(1).value();
+    auto slot = keeper->room(1, 0).value();
     for (std::uint64_t layer = 0; layer < blockcopy::testing::kLayers; ++layer)
       std::ranges::fill(keeper->memory().bytes({slot.front().slot(), layer}).value(),
                         static_cast<std::byte>(hash));

@@ -167,11 +167,11 @@ void TieredKeeper::wait_for_work(Duration most) {
 
 /// Blocks that wait to go down are not held: they go before others take their slots, where it is
 /// not a thread's business.
-Result<std::vector<PartialBlock>> TieredKeeper::room(SlotId count) {
+Result<std::vector<PartialBlock>> TieredKeeper::room(SlotId count, TenantId tenant) {
   const std::uint64_t slots = memory().config().num_blocks;
   while (!mover_ && cache_->waiting_demotions() + count > slots / 2 && cache_->progress()) {
   }
-  return cache_->allocate(count);
+  return cache_->allocate(count, tenant);
 }
 
 Result<Digest> TieredKeeper::digest_of_slot(SlotId slot, const Digest& like) const {

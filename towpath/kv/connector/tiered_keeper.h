@@ -70,7 +70,7 @@ class TieredKeeper final : public BlockKeeper {
   ~TieredKeeper() override;
 
   const layout::PhysicalLayout& memory() const override { return cache_->layout(); }
-  Result<std::vector<PartialBlock>> room(SlotId count) override;
+  Result<std::vector<PartialBlock>> room(SlotId count, TenantId tenant) override;
   Status keep(PartialBlock&& block, const KeptBlock& as) override;
   bool has(BlockHash hash) const override { return block_directory_->tiers_of(hash) != 0; }
   bool outlives_this(BlockHash hash) const override {

@@ -35,7 +35,7 @@ void ConnectorWorker::begin_save(const RequestOrder& save) {
     }
     const Status exists = check_block(order.block);
     Result<std::vector<PartialBlock>> slot =
-        exists.ok() ? keeper_->room(1) : Result<std::vector<PartialBlock>>(exists);
+        exists.ok() ? keeper_->room(1, save.tenant) : Result<std::vector<PartialBlock>>(exists);
     if (slot.ok()) {
       save_->blocks.push_back({order, std::move(slot->front()), save.priority, save.tenant});
       continue;

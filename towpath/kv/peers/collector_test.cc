@@ -87,15 +87,15 @@ TEST_F(CollectorTest, a_block_is_held_until_the_server_has_it_and_half_of_them_a
   House house;
   auto engine = house.engine("engine");
   engine->put(11);
-  EXPECT_EQ(engine->keeper->room(kBlocks).code(), Code::exhausted);
+  EXPECT_EQ(engine->keeper->room(kBlocks, 0).code(), Code::exhausted);
   ASSERT_TRUE(run::eventually([&] {
     house.drive(engine.get());
-    return engine->keeper->room(kBlocks).ok();
+    return engine->keeper->room(kBlocks, 0).ok();
   }));
   EXPECT_TRUE(house.is_kept(11));
   for (const BlockHash hash : blocks_from(12, kBlocks)) engine->put(hash);  // nobody drives
-  EXPECT_EQ(engine->keeper->room(kBlocks / 2 + 1).code(), Code::exhausted);
-  EXPECT_TRUE(engine->keeper->room(kBlocks / 2).ok()) << "there is room for what is loaded";
+  EXPECT_EQ(engine->keeper->room(kBlocks / 2 + 1, 0).code(), Code::exhausted);
+  EXPECT_TRUE(engine->keeper->room(kBlocks / 2, 0).ok()) << "there is room for what is loaded";
 }
 
 TEST_F(CollectorTest, sync_waits_for_the_server_and_says_when_it_does_not_take_the_blocks) {
@@ -159,6 +159,14 @@ TEST_F(CollectorTest, a_tenant_that_floods_pushes_out_nothing_of_anothers) {
   EXPECT_EQ(figures.quota.largest, kBlocks / 2);
   EXPECT_EQ(figures.quota.tenants, 2U);
   EXPECT_EQ(figures.quota.evictions, 5 * kBlocks - kBlocks / 2);
+}
+
+TEST_F(CollectorTest, nor_in_an_engine_that_has_a_quota_itself) {
+  Holder engine("alone", {.quota_percent = 50});
+  for (const BlockHash hash : blocks_from(11, kBlocks / 2)) engine.put(hash, kOther);
+  for (const BlockHash hash : blocks_from(1001, 5 * kBlocks)) engine.put(hash, kFlooding);
+  for (const BlockHash hash : blocks_from(11, kBlocks / 2)) EXPECT_TRUE(engine.keeper->has(hash));
+  EXPECT_EQ(engine.keeper->figures().quota.tenants, 2U);
 }
 
 TEST_F(CollectorTest, nor_by_asking_for_what_was_demoted) {

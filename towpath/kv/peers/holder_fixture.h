@@ -83,7 +83,7 @@ struct Holder {
         });
   }
   void put(BlockHash hash, TenantId tenant = 0) {
-    auto slot = keeper->room(1).value();
+    auto slot = keeper->room(1, tenant).value();
     visit(slot.front().slot(), hash, [](std::uint32_t number, std::byte* place) {
       std::memcpy(place, &number, sizeof number);
     });

@@ -114,11 +114,11 @@ TieredCache::~TieredCache() {
 
 // What users ask ----------------------------------------------------------------------------------
 
-Result<std::vector<PartialBlock>> TieredCache::allocate(SlotId count) {
-  auto slots = pool_->allocate(count);
+Result<std::vector<PartialBlock>> TieredCache::allocate(SlotId count, TenantId tenant) {
+  auto slots = pool_->allocate(count, nullptr, tenant);
   if (slots.code() != Code::exhausted) return slots;
   const MutexLock nobody_copies(copying_);
-  return pool_->allocate(count);
+  return pool_->allocate(count, nullptr, tenant);
 }
 
 Result<BlockRef> TieredCache::register_block(CompleteBlock&& block, const Demotion& how) {

@@ -115,7 +115,7 @@ class TieredCache {
 
   /// As BlockPool's. Waits at most for the copy of one block within host memory, for none from a
   /// device.
-  Result<std::vector<PartialBlock>> allocate(SlotId count);
+  Result<std::vector<PartialBlock>> allocate(SlotId count, TenantId tenant = 0);
   /// As BlockPool's; and the block is demoted in its time. Of a device's memory: who wrote the
   /// bytes has ended.
   Result<BlockRef> register_block(CompleteBlock&& block, const Demotion& how = {});
