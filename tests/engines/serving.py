@@ -205,6 +205,7 @@ def hand_over(work, connector, backend, timeout):
         assert proxy.counts == {"handed over": REQUESTS, "alone": 0, "given up": 0}, proxy.counts
         say(f"{tokens} tokens handed over")
         noticed = kill_what_is_promised(prefill, decode, prompts[-1], expected[-1], timeout or 120)
+        assert noticed or connector == "NixlPushConnector", "the read from a dead peer did not end"
         prefill.await_ready()
         tokens += hand_all(proxy, decode, prompts[:4], expected[:4])
         say("the next life of prefill hands over")
