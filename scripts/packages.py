@@ -8,7 +8,8 @@ PACKAGES = {
     "build": f"{LIBRARY} git libgtest-dev libgmock-dev libbenchmark-dev etcd-server openssl iproute2"
              " python3-swift"  # the library alone: its servers are started by tests, none by the system
              " python3-dev pybind11-dev python3-numpy python3-pytest python3-uvloop",
-    "clang": "clang-19 libclang-rt-19-dev",  # 16 is the oldest that knows std::source_location
+    # clang 16 is the oldest that knows std::source_location; llvm has what names functions in a sanitizer's report.
+    "clang": "clang-19 libclang-rt-19-dev llvm-19",
     "format": "clang-format-14",  # each version formats in its own way: this one is the house's
     "lint": "clang-tidy-19",
     "reference": "doxygen",

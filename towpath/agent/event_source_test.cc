@@ -301,12 +301,15 @@ TEST(AwaitingTest, a_coroutine_that_is_destroyed_while_it_waits_is_forgotten) {
   EXPECT_FALSE(one);
 }
 
-/// Throws when its transfer has ended.
+/// Throws when its transfer has ended, and is to be destroyed then.
 struct Thrower {
   struct promise_type : Coroutine::promise_type {
-    Thrower get_return_object() { return {}; }
+    Thrower get_return_object() {
+      return {std::coroutine_handle<promise_type>::from_promise(*this)};
+    }
     void unhandled_exception() { std::rethrow_exception(std::current_exception()); }
   };
+  std::coroutine_handle<promise_type> handle;
 };
 
 Thrower throw_at_end(Awaiting& awaiting, Transfer& transfer) {
@@ -319,11 +322,12 @@ TEST(AwaitingTest, a_coroutine_that_throws_takes_no_other_with_it) {
   Transfer first = s.posted();
   Transfer second = s.posted();
   std::optional<Status> other;
-  throw_at_end(*s.awaiting, first);
+  const Thrower thrower = throw_at_end(*s.awaiting, first);
   await_end(*s.awaiting, second, other);
   first.cancel();
   second.cancel();
   EXPECT_THROW((void)s.loop.run_until([] { return false; }), std::out_of_range);
+  thrower.handle.destroy();
   EXPECT_TRUE(s.loop.run_until([&] { return other.has_value(); }));
 }
 
