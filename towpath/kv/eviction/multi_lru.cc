@@ -1,6 +1,16 @@
+// Four LRU queues, cold to very hot, by how often a block was used lately (FrequencySketch); who
+// goes is the oldest of the coldest queue that has one. Blocks move up when used and down when the
+// sketch forgets.
+//
+// Parameters: the thresholds 3, 8 and 15 between the queues are those of Dynamo's KVBM, so that its
+// users find what they know; the sketch's are TinyLFU's.
+// Thread: none of its own.
 #include <array>
+#include <vector>
 
-#include <towpath/kv/eviction/multi_lru.h>
+#include <towpath/kv/eviction/frequency_sketch.h>
+#include <towpath/kv/eviction/policies.h>
+#include <towpath/kv/eviction/slot_queues.h>
 
 namespace towpath::kv {
 namespace {
@@ -8,7 +18,23 @@ namespace {
 constexpr std::array<std::uint8_t, 3> kLevelBegins{3, 8, 15};
 constexpr SlotQueues::Queue kLevels = kLevelBegins.size() + 1;
 
-}  // namespace
+class MultiLru final : public EvictionPolicy {
+ public:
+  explicit MultiLru(SlotId slots);
+
+  void insert(SlotId slot, const CachedBlock& block) override;
+  void touch(SlotId slot) override;
+  void remove(SlotId slot) override { queues_.remove(slot); }
+  std::optional<SlotId> victim(const MayGo& may_go) override;
+
+ private:
+  SlotQueues::Queue level_of(BlockHash hash) const;
+  void cool_down();
+
+  SlotQueues queues_;
+  std::vector<BlockHash> hashes_;
+  FrequencySketch sketch_;
+};
 
 MultiLru::MultiLru(SlotId slots) : queues_(slots, kLevels), hashes_(slots), sketch_(slots) {}
 
@@ -48,6 +74,12 @@ std::optional<SlotId> MultiLru::victim(const MayGo& may_go) {
   for (SlotQueues::Queue level = 0; level < kLevels; ++level)
     if (const SlotId slot = queues_.find(level, may_go); slot != kNoSlot) return slot;
   return std::nullopt;
+}
+
+}  // namespace
+
+std::unique_ptr<EvictionPolicy> make_multi_lru(SlotId slots) {
+  return std::make_unique<MultiLru>(slots);
 }
 
 }  // namespace towpath::kv

@@ -4,10 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/kv/eviction/adaptive.h>
-#include <towpath/kv/eviction/hit_density.h>
 #include <towpath/kv/eviction/naive_policies_fixture.h>
 #include <towpath/kv/eviction/policy.h>
+#include <towpath/kv/eviction/shadow_cache.h>
 
 namespace towpath::kv {
 namespace {
@@ -141,10 +140,10 @@ TEST(LineageTest, chains_are_given_up_from_their_ends) {
 }
 
 TEST(HitDensityTest, of_two_equally_old_the_end_of_the_chain_goes) {
-  HitDensity policy(80);
-  policy.insert(0, {1, std::nullopt});
-  policy.insert(1, {2, 1});
-  EXPECT_EQ(policy.victim([](SlotId) { return true; }), SlotId{1});
+  const auto policy = make_policy(PolicyKind::hit_density, 80);
+  policy->insert(0, {1, std::nullopt});
+  policy->insert(1, {2, 1});
+  EXPECT_EQ(policy->victim([](SlotId) { return true; }), SlotId{1});
 }
 
 TEST(AdaptiveTest, follows_whoever_does_best_and_changes_its_mind) {

@@ -2,14 +2,7 @@
 
 #include <towpath/core/check.h>
 #include <towpath/core/text.h>
-#include <towpath/kv/eviction/adaptive.h>
-#include <towpath/kv/eviction/hit_density.h>
-#include <towpath/kv/eviction/lfu.h>
-#include <towpath/kv/eviction/lineage.h>
-#include <towpath/kv/eviction/lru.h>
-#include <towpath/kv/eviction/multi_lru.h>
-#include <towpath/kv/eviction/policy.h>
-#include <towpath/kv/eviction/s3_fifo.h>
+#include <towpath/kv/eviction/policies.h>
 
 namespace towpath::kv {
 
@@ -46,14 +39,14 @@ Result<PolicyKind> policy_named(std::string_view name) {
 
 std::unique_ptr<EvictionPolicy> make_policy(PolicyKind kind, SlotId slots) {
   switch (kind) {
-    case PolicyKind::lru: return std::make_unique<Lru>(slots, Lru::OnTouch::to_the_end);
-    case PolicyKind::fifo: return std::make_unique<Lru>(slots, Lru::OnTouch::stay);
-    case PolicyKind::s3_fifo: return std::make_unique<S3Fifo>(slots);
-    case PolicyKind::lfu: return std::make_unique<Lfu>(slots);
-    case PolicyKind::multi_lru: return std::make_unique<MultiLru>(slots);
-    case PolicyKind::lineage: return std::make_unique<Lineage>(slots);
-    case PolicyKind::hit_density: return std::make_unique<HitDensity>(slots);
-    case PolicyKind::adaptive: return std::make_unique<Adaptive>(slots);
+    case PolicyKind::lru: return make_lru(slots);
+    case PolicyKind::fifo: return make_fifo(slots);
+    case PolicyKind::s3_fifo: return make_s3_fifo(slots);
+    case PolicyKind::lfu: return make_lfu(slots);
+    case PolicyKind::multi_lru: return make_multi_lru(slots);
+    case PolicyKind::lineage: return make_lineage(slots);
+    case PolicyKind::hit_density: return make_hit_density(slots);
+    case PolicyKind::adaptive: return make_adaptive(slots);
   }
   TOWPATH_CHECK(false, "not a policy");
   return nullptr;

@@ -1,11 +1,10 @@
 // The two policies that know only one queue. LRU: who was not used for longest goes. FIFO: who came
 // first goes. No parameters. Thread: none of its own.
-#pragma once
-
-#include <towpath/kv/eviction/policy.h>
+#include <towpath/kv/eviction/policies.h>
 #include <towpath/kv/eviction/slot_queues.h>
 
 namespace towpath::kv {
+namespace {
 
 class Lru final : public EvictionPolicy {
  public:
@@ -27,5 +26,15 @@ class Lru final : public EvictionPolicy {
   SlotQueues queue_;
   const OnTouch on_touch_;
 };
+
+}  // namespace
+
+std::unique_ptr<EvictionPolicy> make_lru(SlotId slots) {
+  return std::make_unique<Lru>(slots, Lru::OnTouch::to_the_end);
+}
+
+std::unique_ptr<EvictionPolicy> make_fifo(SlotId slots) {
+  return std::make_unique<Lru>(slots, Lru::OnTouch::stay);
+}
 
 }  // namespace towpath::kv
