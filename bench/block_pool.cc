@@ -6,7 +6,7 @@
 #include <thread>
 #include <unordered_map>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/blocks/block_pool.h>
 #include <towpath/sys/clock.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <towpath/blockcopy/box_copy.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/digest.h>
 #include <towpath/layout/box_plan.h>
 #include <towpath/sys/clock.h>

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 
 #include <towpath/blockcopy/transfer_manager.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/peers/peer_leases.h>
 #include <towpath/layout/builder.h>

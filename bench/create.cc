@@ -3,7 +3,7 @@
 #include <numeric>
 #include <random>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bench/count_allocations.h"
 #include "bench/harness.h"

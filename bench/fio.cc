@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <towpath/core/bytes.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::bench {
 namespace {

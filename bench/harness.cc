@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/file.h>
 
 namespace towpath::bench {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::bench {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fcntl.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/os_error.h>

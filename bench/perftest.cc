@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::bench {
 namespace {

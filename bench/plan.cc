@@ -4,7 +4,7 @@
 #include <numeric>
 #include <random>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/plan.h>
 #include <towpath/sys/clock.h>
 

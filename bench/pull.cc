@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/standard.h>
 
 #include "bench/harness.h"

@@ -3,7 +3,7 @@
 // by, for each block.
 #include <malloc.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/blocks/block_directory.h>
 #include <towpath/kv/disk/block_store.h>
 #include <towpath/kv/disk/index_format.h>

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/collectives.h>
 #include <towpath/shmem/context.h>
 #include <towpath/sys/clock.h>

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/standard/connector_node.h>
 #include <towpath/sys/clock.h>

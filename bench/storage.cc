@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/temporary_directory.h>
 
 #include "bench/disk_lanes.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/layout/builder.h>

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <random>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/digest.h>
 #include <towpath/memory/shared_region.h>
 #include <towpath/standard/standard.h>

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/random.h>
 
 #include "tools/bench/partner.h"

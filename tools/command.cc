@@ -8,7 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "tools/output.h"
 

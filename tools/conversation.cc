@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/rendezvous/fetch_until.h>
 
 namespace towpath::tools {

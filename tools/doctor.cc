@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/probe.h>
 #include <towpath/shmem/nvshmem/nvshmem.h>

@@ -8,7 +8,7 @@
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/telemetry/flight_events.h>
 #include <towpath/telemetry/flight_log.h>
 

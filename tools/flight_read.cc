@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/flight_file.h>
 #include <towpath/sys/file.h>
 #include <towpath/telemetry/flight_recorder.h>

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::tools {
 

@@ -7,7 +7,7 @@
 
 #include <poll.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/clock.h>
 
 #include "tools/command.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/line_reader.h>
 
 namespace towpath::tools {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/random.h>
 #include <towpath/sys/system_file.h>
 #include <towpath/sys/temporary_directory.h>

@@ -1,7 +1,7 @@
 // `towpath run`: starts the processes of a program with symmetric memory, and sees them end.
 #include <memory>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "tools/command.h"
 #include "tools/run/hosts_job.h"

@@ -4,7 +4,7 @@
 
 #include <poll.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/cache_server.h>
 #include <towpath/standard/connector_words.h>
 

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/file.h>
 
 #include "tools/command.h"

@@ -1,5 +1,5 @@
 // Agents: create, destroy.
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/nixl/call.h"
 #include "bindings/nixl/nixl_agent.h"

@@ -1,6 +1,6 @@
 // Backends: what there is, what this agent has.
 #include <towpath/compat/nixl/params.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/nixl/call.h"
 #include "bindings/nixl/lists.h"

@@ -1,7 +1,7 @@
 // Descriptor lists: xfer_dlist_*, reg_dlist_*, remote_dlist_*.
 #include <cstdio>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/nixl/call.h"
 #include "bindings/nixl/descriptors.h"

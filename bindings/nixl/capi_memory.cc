@@ -1,7 +1,7 @@
 // Memory: registrations, questions, views.
 #include <towpath/compat/nixl/memory_view.h>
 #include <towpath/compat/nixl/params.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/nixl/call.h"
 #include "bindings/nixl/lists.h"

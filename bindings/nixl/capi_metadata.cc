@@ -1,5 +1,5 @@
 // Metadata: metadata by value, and to and from an address or a store.
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/nixl/call.h"
 #include "bindings/nixl/descriptors.h"

@@ -1,5 +1,5 @@
 // Transfers: prepared lists and requests.
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/nixl/call.h"
 #include "bindings/nixl/descriptors.h"

@@ -1,6 +1,6 @@
 #include "bindings/nixl/descriptors.h"
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/nixl/vocabulary.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/borrowed.h>
 
 namespace towpath::nixl {

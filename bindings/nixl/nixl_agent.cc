@@ -1,6 +1,6 @@
 #include "bindings/nixl/nixl_agent.h"
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/rendezvous/etcd_rendezvous.h>
 #include <towpath/standard/metadata_security.h>
 #include <towpath/standard/plugins.h>

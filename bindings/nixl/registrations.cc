@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/nixl/named_region.h"
 #include "bindings/nixl/vocabulary.h"

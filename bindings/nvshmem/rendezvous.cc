@@ -5,7 +5,7 @@
 // of each. So nobody asks another PE twice, and each waits in its own memory.
 #include "bindings/nvshmem/rendezvous.h"
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/run/mutex.h>
 
 #include "bindings/nvshmem/nvshmem_host.h"

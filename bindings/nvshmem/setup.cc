@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/run/mutex.h>
 #include <towpath/standard/shmem.h>
 

@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/nvshmem/nvshmem_host.h"
 #include "bindings/openshmem/process.h"

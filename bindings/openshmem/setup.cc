@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/shmem.h>
 
 #include "bindings/openshmem/process.h"

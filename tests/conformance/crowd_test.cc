@@ -23,7 +23,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/system_region.h>
 
 #include "simulation.h"

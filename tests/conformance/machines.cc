@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backend::conformance {
 namespace {

@@ -3,7 +3,7 @@
 #include <towpath/backend/conformance/candidate.h>
 #include <towpath/backends/sim/sim_backend.h>
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/clock.h>
 
 namespace towpath::backend::conformance {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/system_region.h>
 
 #include "simulation_parts.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "simulation_parts.h"
 

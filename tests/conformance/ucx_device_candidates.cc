@@ -9,7 +9,7 @@
 #include <towpath/backend/conformance/candidate.h>
 #include <towpath/backends/messages/message_backend.h>
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/testing/real_gpu.h>
 #include <towpath/net/ucx/ucx_worker.h>

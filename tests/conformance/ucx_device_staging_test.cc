@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/backend/conformance/survivor.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backend::conformance {
 namespace {

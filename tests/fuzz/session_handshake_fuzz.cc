@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/session/handshake.h>
 #include <towpath/net/session/seal.h>
 

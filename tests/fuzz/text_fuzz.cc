@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace {
 

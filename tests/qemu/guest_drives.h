@@ -12,7 +12,7 @@
 #include <towpath/backend/registry.h>
 #include <towpath/backend/testing/recording_events.h>
 #include <towpath/backends/nvme/kernel_driver.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/mapping.h>
 
 namespace towpath::guest {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/text_file.h>
 
 #include "guest_programs.h"

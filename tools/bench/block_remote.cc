@@ -1,4 +1,4 @@
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/block_region.h>
 #include <towpath/memory/registered.h>
 #include <towpath/memory/system_region.h>

@@ -1,4 +1,4 @@
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/disk_region.h>
 
 #include "tools/bench/remote.h"

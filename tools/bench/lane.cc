@@ -1,6 +1,6 @@
 #include "tools/bench/lane.h"
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::tools::bench {
 

@@ -2,7 +2,7 @@
 
 #include <poll.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/metadata_security.h>
 
 #include "tools/node_telemetry.h"

@@ -1,6 +1,6 @@
 #include <towpath/backends/object/options.h>
 #include <towpath/backends/object/store.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/object_region.h>
 #include <towpath/standard/environment.h>
 #include <towpath/standard/object_settings.h>

@@ -1,6 +1,6 @@
 #include "tools/bench/own_memory.h"
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/device_region.h>
 #include <towpath/memory/pinned_region.h>
 #include <towpath/memory/shared_region.h>

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/run/worker.h>
 
 #include "tools/bench/pattern.h"

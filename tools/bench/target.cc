@@ -2,7 +2,7 @@
 
 #include <sys/resource.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "tools/bench/pattern.h"
 #include "tools/command.h"

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/configuration.h>
 
 #include "tools/output.h"

@@ -6,7 +6,7 @@
 
 #include <towpath/agent/agent.h>
 #include <towpath/backends/gds/cufile.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/disk_region.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/clock.h>

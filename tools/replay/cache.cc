@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/disk/drive_files.h>
 #include <towpath/kv/tiers/object_tier.h>
 #include <towpath/run/file_engines.h>

@@ -2,7 +2,7 @@
 // together there.
 #include <algorithm>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "tools/replay/decode_worker.h"
 

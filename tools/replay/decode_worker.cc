@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <unordered_set>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/builder.h>
 #include <towpath/layout/plan.h>
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::tools::replay {
 

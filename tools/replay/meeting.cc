@@ -1,6 +1,6 @@
 #include "tools/replay/meeting.h"
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/rendezvous_url.h>
 
 namespace towpath::tools::replay {

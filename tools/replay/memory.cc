@@ -4,7 +4,7 @@
 #include <limits>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/control_groups.h>
 #include <towpath/sys/text_file.h>
 

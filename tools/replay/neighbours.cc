@@ -1,6 +1,6 @@
 #include "tools/replay/neighbours.h"
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/rendezvous_url.h>
 
 #include "tools/replay/meeting.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include <towpath/compat/kvbm/settings.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/digest.h>
 #include <towpath/kv/disk/segment_format.h>
 #include <towpath/kv/tiers/object_tier.h>

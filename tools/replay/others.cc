@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "tools/replay/meeting.h"
 

@@ -1,6 +1,6 @@
 #include "tools/replay/outcome.h"
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "tools/units.h"
 

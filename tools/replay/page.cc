@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/text_file.h>
 
 #include "tools/replay/plots.h"

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/proc_io.h>

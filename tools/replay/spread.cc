@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <towpath/telemetry/histogram.h>
+#include <towpath/telemetry/metrics.h>
 
 namespace towpath::tools::replay {
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <string_view>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::tools::replay {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/shared_region.h>
 #include <towpath/standard/standard.h>
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "tools/bench/pattern.h"
 #include "tools/replay/stream_owner.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "tools/child.h"
 #include "tools/output.h"

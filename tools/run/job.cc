@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/token.h>
 #include <towpath/standard/shmem_environment.h>
 #include <towpath/sys/memfd.h>

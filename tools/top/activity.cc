@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/telemetry/flight_events.h>
 
 #include "tools/flight_read.h"

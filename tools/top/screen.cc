@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "tools/units.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <poll.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/clock.h>
 
 #include "tools/flight_read.h"

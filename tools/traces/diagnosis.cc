@@ -5,7 +5,7 @@
 #include <cstring>
 #include <optional>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "tools/traces/pattern.h"
 

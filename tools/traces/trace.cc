@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "tools/traces/trace_format.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::traces {
 namespace {

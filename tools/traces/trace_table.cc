@@ -4,7 +4,7 @@
 #include <charconv>
 #include <chrono>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::traces {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <towpath/agent/agent.h>
 #include <towpath/agent/core.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 

@@ -3,7 +3,7 @@
 
 #include <towpath/agent/backend_instance.h>
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <towpath/agent/backend_instance.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 

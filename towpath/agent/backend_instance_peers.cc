@@ -1,6 +1,6 @@
 // BackendInstance: the ways to peers over one backend, from connecting to their loss.
 #include <towpath/agent/backend_instance.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <towpath/agent/backend_set.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 namespace {

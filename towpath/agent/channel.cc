@@ -3,7 +3,7 @@
 
 #include <towpath/agent/channel.h>
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/wire/little_endian.h>
 
 namespace towpath::agent {

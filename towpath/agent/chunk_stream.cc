@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <towpath/agent/chunk_stream.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 namespace {

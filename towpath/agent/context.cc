@@ -1,7 +1,7 @@
 #include <utility>
 
 #include <towpath/agent/context.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <towpath/agent/core.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/random.h>
 
 namespace towpath::agent {

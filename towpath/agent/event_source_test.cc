@@ -16,7 +16,7 @@
 #include <towpath/memory/system_region.h>
 #include <towpath/run/poller.h>
 #include <towpath/sys/clock.h>
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::agent {
 namespace {

@@ -1,5 +1,5 @@
 #include <towpath/agent/explanation.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 

@@ -2,7 +2,7 @@
 #include <towpath/agent/metadata_table.h>
 #include <towpath/core/check.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>
 #include <towpath/wire/envelope.h>

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/agent/metadata_encoder.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <towpath/agent/metadata_table.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 namespace {

@@ -10,7 +10,7 @@
 #include <towpath/agent/testing/scripted_backend.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/clock.h>
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::agent {
 namespace {

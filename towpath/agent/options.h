@@ -18,7 +18,7 @@
 #include <towpath/core/identity.h>
 #include <towpath/core/result.h>
 #include <towpath/telemetry/agent_meter.h>
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::agent {
 

@@ -3,7 +3,7 @@
 
 #include <towpath/agent/memory_record.h>
 #include <towpath/agent/path_times.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 namespace {

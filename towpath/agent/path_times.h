@@ -16,7 +16,6 @@
 #include <towpath/core/memory_kind.h>
 #include <towpath/core/transfer_state.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/thread_annotations.h>
 
 namespace towpath::agent {
 

@@ -7,9 +7,9 @@
 #include <towpath/agent/agent.h>
 #include <towpath/agent/path_times.h>
 #include <towpath/agent/testing/scripted_backend.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/borrowed.h>
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::agent {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <towpath/agent/metadata_table.h>
 #include <towpath/agent/peer_book.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 namespace {

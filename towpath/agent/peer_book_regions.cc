@@ -7,7 +7,7 @@
 #include <towpath/agent/metadata.h>
 #include <towpath/agent/peer_book.h>
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 

@@ -15,14 +15,46 @@
 #include <vector>
 
 #include <towpath/agent/backend_set.h>
-#include <towpath/agent/inbox.h>
 #include <towpath/agent/leader_follower.h>
+#include <towpath/agent/options.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/poller.h>
 #include <towpath/run/timer_fd.h>
 #include <towpath/run/waker.h>
 
 namespace towpath::agent {
+
+// Inbox: notifications that arrived and were not taken yet, within bounds.
+//
+// Beyond a bound a backend is asked to hold the message back; once somebody takes what is here, it
+// has to be offered again, which take() says.
+// Thread: any; its lock is a leaf.
+class Inbox {
+ public:
+  struct Limits {
+    std::size_t messages = 0;
+    std::size_t bytes = 0;
+  };
+  explicit Inbox(Limits limits) : limits_(limits) {}
+
+  /// False: full, and the message is to be offered again.
+  bool put(const AgentIdentity& from, ConstByteSpan message);
+  /// Sequentially consistent, as the store in put(): a waiter announces itself and then asks.
+  bool has_some() const noexcept { return has_some_.load(std::memory_order_seq_cst); }
+  struct Taken {
+    std::vector<Notification> messages;  ///< oldest first
+    bool was_full = false;               ///< some were refused meanwhile
+  };
+  Taken take();
+
+ private:
+  const Limits limits_;
+  run::Mutex mutex_;
+  std::vector<Notification> messages_ TOWPATH_GUARDED_BY(mutex_);
+  std::size_t bytes_ TOWPATH_GUARDED_BY(mutex_) = 0;
+  bool was_full_ TOWPATH_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> has_some_{false};
+};
 
 /// What an EventSource is made of. Invariant: while attached, its poller watches all that the
 /// agent's own does, and its waker.

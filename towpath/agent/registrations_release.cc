@@ -7,7 +7,7 @@
 
 #include <towpath/agent/core.h>
 #include <towpath/agent/registration_core.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/run/poll_until.h>
 
 namespace towpath::agent {

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/agent/remote_regions.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <towpath/agent/resolved_list.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <towpath/agent/flat_pairs.h>
 #include <towpath/agent/segment_list.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 

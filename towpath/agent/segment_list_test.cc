@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/agent/segment_list.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::agent {
 namespace {

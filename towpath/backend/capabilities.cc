@@ -1,6 +1,6 @@
 #include <towpath/backend/capabilities.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backend {
 

@@ -2,7 +2,7 @@
 
 #include <towpath/backend/endpoint_table.h>
 #include <towpath/backend/sealed_record.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backend {
 namespace {

@@ -1,5 +1,5 @@
 #include <towpath/backend/memory_table.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/wire/little_endian.h>
 
 namespace towpath::backend {

@@ -1,5 +1,5 @@
 #include <towpath/backend/operation_counters.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backend {
 namespace {

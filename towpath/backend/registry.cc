@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <towpath/backend/registry.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backend {
 namespace {

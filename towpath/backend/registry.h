@@ -11,7 +11,6 @@
 #include <towpath/backend/backend.h>
 #include <towpath/core/clock.h>
 #include <towpath/core/finding.h>
-#include <towpath/telemetry/event_sink.h>
 #include <towpath/telemetry/log.h>
 #include <towpath/telemetry/metrics.h>
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <towpath/backend/request_progress.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backend {
 namespace {

@@ -1,7 +1,7 @@
 #include <string>
 
 #include <towpath/backend/segment_check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backend {
 

@@ -5,7 +5,7 @@
 #include <towpath/backend/far_copy.h>
 #include <towpath/backend/slice_runner.h>
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backend {
 

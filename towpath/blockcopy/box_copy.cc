@@ -6,7 +6,7 @@
 
 #include <towpath/blockcopy/box_copy.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::blockcopy {
 namespace {

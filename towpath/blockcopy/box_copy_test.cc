@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/blockcopy/box_copy.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/testing/cell_memory.h>
 
 namespace towpath::blockcopy {

@@ -3,7 +3,7 @@
 
 #include <towpath/blockcopy/box_copy.h>
 #include <towpath/blockcopy/hop.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::blockcopy {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <towpath/agent/metadata.h>
 #include <towpath/blockcopy/layout_package.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/layout_codec.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>

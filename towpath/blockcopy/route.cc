@@ -1,7 +1,7 @@
 #include <array>
 
 #include <towpath/blockcopy/route.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::blockcopy {
 namespace {

@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include <towpath/blockcopy/transfer_jobs.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::blockcopy {
 

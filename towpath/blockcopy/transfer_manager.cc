@@ -1,13 +1,37 @@
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include <towpath/blockcopy/layout_package.h>
 #include <towpath/blockcopy/transfer_manager.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/plan.h>
 
 namespace towpath::blockcopy {
 namespace {
+
+class KeptRegion final : public memory::RegistrationState {
+ public:
+  KeptRegion(std::string agent_name, memory::SharedRegion region)
+      : agent_name_(std::move(agent_name)),
+        region_(std::move(region)),
+        descriptor_(region_->descriptor()) {}
+
+  const std::string& agent_name() const override { return agent_name_; }
+  const RegionDescriptor& descriptor() const override { return descriptor_; }
+  std::vector<std::string> backends() const override { return {}; }
+  bool is_registered() const override { return registered_.load(std::memory_order_relaxed); }
+  Status release() override {
+    registered_.store(false, std::memory_order_relaxed);  // a flag alone: nothing is published
+    return {};
+  }
+
+ private:
+  const std::string agent_name_;
+  const memory::SharedRegion region_;
+  const RegionDescriptor descriptor_;
+  std::atomic<bool> registered_{true};
+};
 
 /// How long to sleep where an end is not told by the agent's wait_fd().
 constexpr Duration kPollEvery = std::chrono::microseconds(100);
@@ -19,6 +43,15 @@ Status no_such(LayoutHandle handle) {
 }
 
 }  // namespace
+
+Result<memory::Registration> DeviceRegistrar::register_region(
+    memory::SharedRegion region, const memory::RegisterOptions& options) {
+  auto registered = agent_.register_region(region, options);
+  const bool is_kept = registered.code() == Code::unsupported && options.backends.empty() &&
+                       region->kind() == MemoryKind::device;
+  if (!is_kept) return registered;
+  return memory::Registration(std::make_shared<KeptRegion>(agent_.name(), std::move(region)));
+}
 
 std::string to_string(const LayoutHandle& handle) {
   return cat("layout ", handle.id, " of ", hex(handle.owner));

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <towpath/blockcopy/transfer_manager.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/plan.h>
 
 namespace towpath::blockcopy {

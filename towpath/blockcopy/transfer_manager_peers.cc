@@ -3,7 +3,7 @@
 
 #include <towpath/blockcopy/layout_package.h>
 #include <towpath/blockcopy/transfer_manager.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::blockcopy {
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <towpath/blockcopy/testing/transfer_node.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::blockcopy {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/blockcopy/testing/transfer_node.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/tensor_parallel.h>
 
 namespace towpath::blockcopy {

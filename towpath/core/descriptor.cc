@@ -3,7 +3,7 @@
 #include <towpath/core/check.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/descriptor.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath {
 

@@ -10,16 +10,130 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
-#include <towpath/device/event.h>
-#include <towpath/device/memory.h>
-#include <towpath/device/pool.h>
 #include <towpath/device/stream.h>
 #include <towpath/device/values.h>
 
 namespace towpath::device {
+
+// Pool: device memory given out and taken back in a stream's order, without waiting for it.
+//
+// Memory may be used by work that is given to the stream after allocate(), and until free() in a
+// stream that comes after it. Freed memory serves the next allocate() of that stream at once.
+// Invariants: a pool outlives what it gave out. Thread: any.
+class Pool {
+ public:
+  Pool() = default;
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  virtual ~Pool() = default;
+
+  /// Errors: invalid_argument (size 0), exhausted.
+  virtual Result<std::uint64_t> allocate(std::uint64_t size_bytes, Stream& stream) = 0;
+  /// Once for each allocate().
+  virtual Status free(std::uint64_t address, Stream& stream) = 0;
+  virtual Result<PoolFigures> figures() const = 0;
+  /// Gives back to the device what is not used, down to `keep_bytes`.
+  virtual Status trim(std::uint64_t keep_bytes) = 0;
+};
+
+/// Memory of a pool with one owner; freed in the order of the stream that it was allocated in.
+/// Thread: the owner's.
+class PooledMemory {
+ public:
+  PooledMemory() = default;
+  /// Errors: as Pool::allocate.
+  static Result<PooledMemory> allocate(std::shared_ptr<Pool> pool, std::shared_ptr<Stream> stream,
+                                       std::uint64_t size_bytes) {
+    TOWPATH_TRY(const std::uint64_t address, pool->allocate(size_bytes, *stream));
+    PooledMemory memory;
+    memory.pool_ = std::move(pool);
+    memory.stream_ = std::move(stream);
+    memory.address_ = address;
+    memory.size_bytes_ = size_bytes;
+    return memory;
+  }
+  PooledMemory(PooledMemory&&) noexcept = default;
+  PooledMemory& operator=(PooledMemory&& other) noexcept {
+    PooledMemory taken(std::move(other));  // ours is freed with it
+    std::swap(pool_, taken.pool_);
+    std::swap(stream_, taken.stream_);
+    std::swap(address_, taken.address_);
+    std::swap(size_bytes_, taken.size_bytes_);
+    return *this;
+  }
+  ~PooledMemory() {
+    if (pool_ != nullptr) (void)pool_->free(address_, *stream_);
+  }
+
+  std::uint64_t address() const noexcept { return address_; }
+  std::uint64_t size() const noexcept { return size_bytes_; }
+
+ private:
+  // Both null: empty, moved from. The pool dies after the stream has passed the free.
+  std::shared_ptr<Pool> pool_;
+  std::shared_ptr<Stream> stream_;
+  std::uint64_t address_ = 0;
+  std::uint64_t size_bytes_ = 0;
+};
+
+// Memory: what a device gave, or took in, with one owner. It is given back when this dies.
+//
+// It is no region (memory/): it knows nothing of agents, views or layouts.
+// Invariants: keeps its device alive. Moved from, it is empty.
+// Thread: immutable; release() and moves by the owner.
+class Device;
+
+enum class Origin : std::uint8_t {
+  device,      ///< memory of the device
+  pinned,      ///< host memory that the driver allocated
+  registered,  ///< somebody's host memory, pinned while this lives
+  imported,    ///< another process's device memory, mapped while this lives
+};
+
+struct MemoryFacts {
+  Origin origin = Origin::device;
+  std::uint64_t address = 0;  ///< for this process, or of the device: by the origin
+  std::uint64_t size_bytes = 0;
+  /// Where the device itself finds the bytes; mostly the same.
+  std::uint64_t device_address = 0;
+};
+
+class Memory {
+ public:
+  Memory() = default;
+  /// For drivers: takes over what `device` has just made.
+  Memory(std::shared_ptr<Device> device, const MemoryFacts& facts) noexcept
+      : device_(std::move(device)), facts_(facts) {}
+  Memory(Memory&& other) noexcept
+      : device_(std::move(other.device_)), facts_(std::exchange(other.facts_, {})) {}
+  Memory& operator=(Memory&& other) noexcept {
+    Memory taken(std::move(other));  // ours is given back with it, at once
+    std::swap(device_, taken.device_);
+    std::swap(facts_, taken.facts_);
+    return *this;
+  }
+  ~Memory() { (void)release(); }
+
+  explicit operator bool() const noexcept { return device_ != nullptr; }
+  Origin origin() const noexcept { return facts_.origin; }
+  std::uint64_t address() const noexcept { return facts_.address; }
+  std::uint64_t size() const noexcept { return facts_.size_bytes; }
+  std::uint64_t device_address() const noexcept { return facts_.device_address; }
+  /// Null when empty.
+  const std::shared_ptr<Device>& device() const noexcept { return device_; }
+
+  /// Gives it back now. Idempotent. After a failure it is still held: registered memory must then
+  /// not be freed, since the device may still reach it. Errors: the driver's.
+  Status release();
+
+ private:
+  std::shared_ptr<Device> device_;  // null: empty
+  MemoryFacts facts_;
+};
 
 /// The device is current on the thread that made this, until it dies; then what was before is.
 class Current {

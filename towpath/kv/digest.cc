@@ -7,7 +7,7 @@
 #include <xxhash.h>
 
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/crc32c.h>
 #include <towpath/kv/digest.h>
 #include <towpath/kv/xxh3.h>

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/allocation.h>
 
 namespace towpath::layout {

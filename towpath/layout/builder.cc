@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/allocation.h>
 #include <towpath/layout/builder.h>
 #include <towpath/memory/view.h>

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/layer_groups.h>
 
 namespace towpath::layout {

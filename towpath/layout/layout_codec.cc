@@ -2,7 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/layout_codec.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/layout_codec.h>
 #include <towpath/layout/remote_layout.h>
 #include <towpath/wire/envelope.h>

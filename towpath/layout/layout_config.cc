@@ -2,7 +2,7 @@
 #include <initializer_list>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/layout_config.h>
 
 namespace towpath::layout {

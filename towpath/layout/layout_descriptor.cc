@@ -2,7 +2,7 @@
 #include <tuple>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/layout_descriptor.h>
 
 namespace towpath::layout {

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/layout_codec.h>
 #include <towpath/layout/physical_layout.h>
 #include <towpath/memory/registrar.h>

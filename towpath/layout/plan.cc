@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/box_plan.h>
 #include <towpath/layout/plan.h>
 

@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/plan.h>
 
 namespace towpath::layout {

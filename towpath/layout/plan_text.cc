@@ -2,7 +2,7 @@
 #include <array>
 #include <vector>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/plan.h>
 
 namespace towpath::layout {

@@ -2,7 +2,7 @@
 #include <string_view>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/selection.h>
 
 namespace towpath::layout {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/sequence_plan.h>
 
 namespace towpath::layout {

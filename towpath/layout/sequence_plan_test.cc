@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/layer_groups.h>
 #include <towpath/layout/sequence_plan.h>
 #include <towpath/layout/testing/cell_memory.h>

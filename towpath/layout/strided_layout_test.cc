@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/builder.h>
 #include <towpath/layout/layout_codec.h>
 #include <towpath/layout/plan.h>

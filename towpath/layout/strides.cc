@@ -2,7 +2,7 @@
 #include <optional>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/strides.h>
 
 namespace towpath::layout {

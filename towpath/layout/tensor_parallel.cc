@@ -1,4 +1,4 @@
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/tensor_parallel.h>
 
 namespace towpath::layout {

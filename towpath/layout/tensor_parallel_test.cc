@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/tensor_parallel.h>
 #include <towpath/layout/testing/cell_memory.h>
 

@@ -1,11 +1,10 @@
 #include <towpath/core/check.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/arena.h>
 #include <towpath/memory/free_extents.h>
 #include <towpath/memory/view.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/thread_annotations.h>
 
 namespace towpath::memory {
 

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/block_region.h>
 #include <towpath/sys/os_error.h>
 

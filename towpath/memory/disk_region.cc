@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/disk_region.h>
 
 namespace towpath::memory {

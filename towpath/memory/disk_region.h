@@ -13,7 +13,6 @@
 #include <towpath/core/result.h>
 #include <towpath/memory/region.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/thread_annotations.h>
 #include <towpath/sys/file.h>
 
 namespace towpath::memory {

@@ -1,7 +1,7 @@
 #include <optional>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/dlpack.h>
 
 namespace towpath::memory {

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/host_pages.h>
 #include <towpath/sys/numa_placement.h>
 

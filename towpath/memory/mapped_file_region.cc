@@ -1,7 +1,7 @@
 #include <unistd.h>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/mapped_file_region.h>
 
 namespace towpath::memory {

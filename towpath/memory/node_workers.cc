@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/node_workers.h>
 #include <towpath/run/deadline.h>
 #include <towpath/run/worker.h>

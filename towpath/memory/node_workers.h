@@ -20,7 +20,6 @@
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/thread_annotations.h>
 #include <towpath/sys/mapping.h>
 
 namespace towpath::memory {

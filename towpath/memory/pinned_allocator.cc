@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/pinned_allocator.h>
 #include <towpath/memory/system_region.h>
 

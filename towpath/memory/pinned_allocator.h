@@ -21,7 +21,6 @@
 #include <towpath/memory/node_workers.h>
 #include <towpath/memory/pinned_region.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/thread_annotations.h>
 #include <towpath/sys/huge_pages.h>
 #include <towpath/telemetry/log.h>
 

@@ -12,7 +12,7 @@
 #include <towpath/memory/pinned_region.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/clock.h>
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 
 #ifdef TOWPATH_ASAN
 // Of sanitizer/lsan_interface.h.

@@ -17,8 +17,8 @@
 #include <utility>
 
 #include <towpath/core/check.h>
+#include <towpath/core/format.h>
 #include <towpath/core/result.h>
-#include <towpath/core/text.h>
 #include <towpath/memory/region.h>
 #include <towpath/memory/registrar.h>
 

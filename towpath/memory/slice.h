@@ -8,8 +8,8 @@
 #include <span>
 #include <type_traits>
 
+#include <towpath/core/format.h>
 #include <towpath/core/result.h>
-#include <towpath/core/text.h>
 #include <towpath/memory/region.h>
 
 namespace towpath::memory {

@@ -1,7 +1,7 @@
 #include <limits>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/tensor.h>
 
 namespace towpath::memory {

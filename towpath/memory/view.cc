@@ -1,5 +1,5 @@
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/view.h>
 
 namespace towpath::memory {

@@ -1,7 +1,7 @@
 #include <charconv>
 #include <optional>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/address.h>
 
 namespace towpath::net {

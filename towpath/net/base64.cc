@@ -1,7 +1,7 @@
 #include <array>
 #include <cstdint>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/base64.h>
 
 namespace towpath::net {

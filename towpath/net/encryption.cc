@@ -6,7 +6,7 @@
 #include <openssl/evp.h>
 
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/encryption.h>
 
 namespace towpath::net {

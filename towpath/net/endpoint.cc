@@ -9,7 +9,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/endpoint.h>
 #include <towpath/sys/fd.h>
 #include <towpath/sys/os_error.h>

@@ -4,7 +4,7 @@
 
 #include <curl/curl.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/authorities.h>
 #include <towpath/net/http.h>
 #include <towpath/net/http_exchange.h>

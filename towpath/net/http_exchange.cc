@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/http_exchange.h>
 
 namespace towpath::net {

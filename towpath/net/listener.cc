@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/endpoint.h>
 #include <towpath/net/listener.h>
 #include <towpath/sys/os_error.h>

@@ -12,7 +12,7 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/endpoint.h>
 #include <towpath/net/listener.h>
 #include <towpath/run/eventually.h>

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/token.h>
 
 namespace towpath::net {

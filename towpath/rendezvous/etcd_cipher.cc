@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/encryption.h>
 #include <towpath/rendezvous/etcd_cipher.h>
 

@@ -1,4 +1,4 @@
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/rendezvous/etcd_keys.h>
 
 namespace towpath::rendezvous::etcd {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/base64.h>
 #include <towpath/rendezvous/etcd_messages.h>
 

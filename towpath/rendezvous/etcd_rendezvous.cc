@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/rendezvous/etcd_rendezvous.h>
 #include <towpath/rendezvous/poller_tags.h>
 

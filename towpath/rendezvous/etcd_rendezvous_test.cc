@@ -12,7 +12,7 @@
 #include <towpath/rendezvous/test_etcd.h>
 #include <towpath/run/eventually.h>
 #include <towpath/sys/clock.h>
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::rendezvous {
 namespace {

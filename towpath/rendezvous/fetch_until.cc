@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <optional>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/rendezvous/fetch_until.h>
 #include <towpath/run/poller.h>
 

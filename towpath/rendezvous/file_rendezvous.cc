@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/rendezvous/file_rendezvous.h>
 #include <towpath/rendezvous/frame.h>
 #include <towpath/rendezvous/name_digest.h>

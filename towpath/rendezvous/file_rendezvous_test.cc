@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/rendezvous/file_rendezvous.h>
 #include <towpath/run/eventually.h>
 #include <towpath/sys/temporary_directory.h>

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/rendezvous/frame.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>

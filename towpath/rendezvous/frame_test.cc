@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/rendezvous/frame.h>
 #include <towpath/wire/encoder.h>
 

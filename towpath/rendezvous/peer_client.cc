@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/endpoint.h>
 #include <towpath/net/framed_connection.h>
 #include <towpath/net/hello.h>

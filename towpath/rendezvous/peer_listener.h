@@ -26,8 +26,8 @@
 #include <towpath/rendezvous/rendezvous.h>
 #include <towpath/run/poller.h>
 #include <towpath/run/timer_fd.h>
-#include <towpath/telemetry/counter.h>
 #include <towpath/telemetry/log.h>
+#include <towpath/telemetry/metrics.h>
 
 namespace towpath::rendezvous {
 

@@ -2,7 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/rendezvous/peer_rendezvous.h>
 #include <towpath/rendezvous/scope.h>
 

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/http.h>
 #include <towpath/run/eventually.h>
 #include <towpath/sys/temporary_directory.h>

@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/run/fork_join_pool.h>
 #include <towpath/run/futex.h>
 #include <towpath/run/spin_then_wait.h>

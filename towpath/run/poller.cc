@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/run/poller.h>
 #include <towpath/sys/os_error.h>
 

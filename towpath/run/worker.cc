@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/run/futex.h>
 #include <towpath/run/waker.h>
 #include <towpath/run/worker.h>

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/block.h>
 #include <towpath/shmem/gather.h>
 

@@ -1,6 +1,6 @@
 #include <vector>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/fence.h>
 #include <towpath/shmem/gather.h>
 

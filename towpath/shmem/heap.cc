@@ -1,6 +1,6 @@
 #include <towpath/core/check.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/heap.h>
 
 namespace towpath::shmem {

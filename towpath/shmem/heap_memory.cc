@@ -1,5 +1,5 @@
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/heap_memory.h>
 #include <towpath/sys/memfd.h>
 #include <towpath/sys/numa_placement.h>

@@ -3,7 +3,7 @@
 
 #include <sys/stat.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/keys.h>
 #include <towpath/shmem/hosts.h>
 #include <towpath/shmem/messages/message_transport.h>

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/collectives.h>
 #include <towpath/shmem/hosts.h>
 #include <towpath/shmem/testing/pes.h>

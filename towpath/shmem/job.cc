@@ -1,7 +1,7 @@
 #include <new>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/job.h>
 #include <towpath/sys/memfd.h>
 #include <towpath/sys/shared_pages.h>

@@ -1,7 +1,7 @@
 #include <array>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/fence.h>
 #include <towpath/shmem/lock.h>
 #include <towpath/shmem/queue_lock.h>

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <list>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/endpoint.h>
 #include <towpath/net/framed_connection.h>
 #include <towpath/net/hello.h>

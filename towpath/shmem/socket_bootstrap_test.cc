@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/listener.h>
 #include <towpath/run/eventually.h>
 #include <towpath/shmem/socket_bootstrap.h>

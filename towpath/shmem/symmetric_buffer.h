@@ -27,7 +27,7 @@
 #include <vector>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/stream.h>
 #include <towpath/shmem/block.h>
 #include <towpath/shmem/change.h>

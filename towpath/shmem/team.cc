@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/gather.h>
 #include <towpath/shmem/team.h>
 #include <towpath/shmem/team_slots.h>

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/endpoint.h>
 #include <towpath/run/deadline.h>
 #include <towpath/run/poller.h>

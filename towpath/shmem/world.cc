@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/copy.h>
 #include <towpath/shmem/heap_memory.h>
 #include <towpath/shmem/hosts.h>

@@ -7,18 +7,111 @@
 // Thread: loop. Cost: no allocation per slot once all slots were used.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include <towpath/backend/backend.h>
+#include <towpath/backend/position.h>
 #include <towpath/backend/request_progress.h>
 #include <towpath/backend/turn_queue.h>
+#include <towpath/core/bytes.h>
+#include <towpath/core/memory_kind.h>
+#include <towpath/device/device.h>
+#include <towpath/device/stream.h>
+#include <towpath/device/values.h>
 #include <towpath/run/waker.h>
-#include <towpath/staging/flight.h>
-#include <towpath/staging/staging_buffer.h>
+#include <towpath/sys/mapping.h>
 
 namespace towpath::staging {
+
+// StagingBuffer: host memory that device memory is staged through, and the streams that copy.
+//
+// Pinned where the driver gives it; else plain pages, which copy slower and are reported. A backend
+// has it registered as any user's memory. Invariants: the streams die first, and wait for their
+// copies. Thread: immutable.
+class StagingBuffer {
+ public:
+  /// Errors: exhausted; the driver's.
+  static Result<StagingBuffer> make(std::shared_ptr<device::Device> device,
+                                    std::uint64_t size_bytes);
+
+  /// pinned or system.
+  MemoryKind kind() const noexcept { return pinned_ ? MemoryKind::pinned : MemoryKind::system; }
+  std::uint64_t address() const noexcept { return address_of(bytes_.data()); }
+  std::uint64_t size() const noexcept { return bytes_.size(); }
+  /// Why it is not pinned; empty: it is.
+  const std::string& refusal() const noexcept { return refusal_; }
+
+  device::Device& device() const noexcept { return *device_; }
+  device::Stream& to_device() const noexcept { return *to_device_; }
+  device::Stream& to_host() const noexcept { return *to_host_; }
+
+ private:
+  std::shared_ptr<device::Device> device_;
+  device::Memory pinned_;
+  sys::Mapping plain_;
+  ByteSpan bytes_;
+  std::string refusal_;
+  std::shared_ptr<device::Stream> to_device_;
+  std::shared_ptr<device::Stream> to_host_;
+};
+
+// Flight: one slot of the staging buffer on its way: bytes of one operation, at most a slot of
+// them, in at most kMaxParts pieces that lie anywhere.
+//
+//   read    free -> moving (the backend fills the slot) -> arrived -> copying to the device -> free
+//   write   free -> copying to the host -> moving (the backend takes it) -> arrived -> free
+//
+// Thread: loop.
+class StagedOperation;
+
+/// Who hears how an operation of the inner backend ended; its `owner` points to one.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual void on_end(const backend::Completion& completion) = 0;
+};
+
+/// As many as a completion can name, so that the outcome of each is known.
+inline constexpr std::size_t kMaxParts = backend::kMaxFailures;
+
+struct Part {
+  backend::Position start;  ///< in the user's request
+  std::uint64_t device_address = 0;
+  std::uint64_t slot_address = 0;
+  std::uint64_t length = 0;
+  std::uint64_t moved = 0;  ///< by the backend
+  Status status;            ///< why not all of it
+};
+
+class Flight final : public Listener {
+ public:
+  enum class State : std::uint8_t { free, moving, arrived, copying };
+
+  /// Takes what comes next in the request, as much as the slot holds. False: nothing was left.
+  void load(StagedOperation& operation, std::uint64_t slot_bytes, backend::Memory& buffer);
+  void on_end(const backend::Completion& completion) override;
+  /// All of it counts as not moved.
+  void fail(const Status& why);
+  /// Of the parts that were moved, for a read; of all, for a write. Empty: there is nothing to
+  /// copy.
+  const std::vector<device::Copy>& copies(bool to_device);
+
+  State state = State::free;
+  StagedOperation* operation = nullptr;  ///< null: free
+  std::uint64_t slot_address = 0;
+  std::uint32_t count = 0;  ///< of parts
+  std::array<Part, kMaxParts> parts;
+  std::vector<backend::Segment> segments;  ///< what the inner backend moves; one for each part
+  std::unique_ptr<backend::Operation> inner;
+  std::shared_ptr<device::Event> copied;
+
+ private:
+  std::vector<device::Copy> copies_;
+};
 
 struct Slots {
   std::uint32_t count = 8;

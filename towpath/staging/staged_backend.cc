@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <map>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/run/poller.h>
 #include <towpath/staging/lane.h>
 #include <towpath/staging/staged_backend.h>

@@ -7,7 +7,7 @@
 
 #include <towpath/backend/testing/backend_stand.h>
 #include <towpath/backends/loopback/loopback_backend.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/testing/fake_cuda.h>
 #include <towpath/staging/staged_backend.h>

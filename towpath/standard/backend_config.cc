@@ -3,7 +3,7 @@
 #include <map>
 #include <optional>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/backend_config.h>
 
 namespace towpath::standard {

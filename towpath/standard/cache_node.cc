@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/disk/drive_files.h>
 #include <towpath/kv/peers/peer_leases.h>
 #include <towpath/kv/tiers/disk_tier.h>

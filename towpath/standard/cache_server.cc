@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <towpath/blockcopy/layout_package.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/disk/drive_files.h>
 #include <towpath/kv/peers/peer_leases.h>
 #include <towpath/rendezvous/hosted_rendezvous.h>

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/shared_region.h>
 #include <towpath/run/eventually.h>
 #include <towpath/standard/cache_node.h>

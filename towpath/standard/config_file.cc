@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/config_file.h>
 #include <towpath/sys/text_file.h>
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/configuration.h>
 #include <towpath/standard/shmem_environment.h>
 #include <towpath/standard/wire_security.h>

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/run/eventually.h>
 #include <towpath/standard/engine_fixture.h>
 #include <towpath/sys/temporary_directory.h>

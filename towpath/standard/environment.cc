@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/environment.h>
 
 namespace towpath::standard {

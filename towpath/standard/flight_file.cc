@@ -2,7 +2,7 @@
 #include <functional>
 #include <vector>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/flight_file.h>
 
 namespace towpath::standard {

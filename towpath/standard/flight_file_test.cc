@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/flight_file.h>
 #include <towpath/sys/temporary_directory.h>
 #include <towpath/telemetry/flight_log.h>

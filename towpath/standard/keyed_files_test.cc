@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/keyed_files.h>
 #include <towpath/sys/temporary_directory.h>
 

@@ -28,7 +28,7 @@
 #include <vector>
 
 #include <towpath/agent/agent.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/address.h>
 #include <towpath/rendezvous/peer_rendezvous.h>
 #include <towpath/run/mutex.h>

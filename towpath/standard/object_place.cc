@@ -4,7 +4,7 @@
 
 #include <towpath/backends/object/listing.h>
 #include <towpath/backends/object/options.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/tiers/object_tier.h>
 #include <towpath/standard/environment.h>
 #include <towpath/standard/object_place.h>

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/object_place.h>
 
 namespace towpath::standard {

@@ -1,6 +1,6 @@
 #include <initializer_list>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/object_settings.h>
 #include <towpath/sys/text_file.h>
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/object_settings.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/temporary_directory.h>

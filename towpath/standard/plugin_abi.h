@@ -15,7 +15,7 @@
 // done at once. wait_fd() becomes readable when progress() has something to do.
 //
 // Numbers of kinds, operations and codes are those of core/memory_kind.h, core/transfer_state.h and
-// core/code.h. `why` is a buffer for a sentence that ends in a zero.
+// core/status.h. `why` is a buffer for a sentence that ends in a zero.
 // Thread: the host serialises all calls on a backend; different backends run at the same time.
 #pragma once
 

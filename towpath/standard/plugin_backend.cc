@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/plugin_backend.h>
 #include <towpath/telemetry/log.h>
 

@@ -5,7 +5,7 @@
 
 #include <dlfcn.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/plugin_backend.h>
 #include <towpath/standard/plugins.h>
 #include <towpath/standard/standard.h>

@@ -8,7 +8,7 @@
 #include <prometheus/metric_family.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/nixl_metrics.h>
 #include <towpath/standard/prometheus.h>
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/rendezvous/etcd_rendezvous.h>
 #include <towpath/rendezvous/file_rendezvous.h>
 #include <towpath/rendezvous/hosted_rendezvous.h>

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/rendezvous/fetch_until.h>
 #include <towpath/standard/rendezvous_url.h>
 #include <towpath/sys/clock.h>

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <string_view>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/settings.h>
 
 namespace towpath::standard {

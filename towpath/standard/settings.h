@@ -18,7 +18,7 @@
 #include <towpath/core/clock.h>
 #include <towpath/standard/environment.h>
 #include <towpath/standard/setting.h>
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::standard {
 

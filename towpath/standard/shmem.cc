@@ -1,4 +1,4 @@
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/pmix/pmix_exchange.h>
 #include <towpath/standard/shmem.h>
 #include <towpath/standard/user_token.h>

@@ -4,7 +4,7 @@
 
 #include <fcntl.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/shmem_environment.h>
 #include <towpath/standard/stderr_sink.h>
 #include <towpath/standard/ucx_transports.h>

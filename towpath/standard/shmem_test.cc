@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/shmem.h>
 #include <towpath/sys/temporary_directory.h>
 

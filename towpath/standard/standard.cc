@@ -9,7 +9,7 @@
 #include <towpath/backends/posix/posix_backend.h>
 #include <towpath/backends/shm/shm_backend.h>
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/environment.h>
 #include <towpath/standard/nixl_names.h>
 #include <towpath/standard/object_settings.h>

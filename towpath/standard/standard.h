@@ -20,7 +20,7 @@
 #include <towpath/standard/stderr_sink.h>
 #include <towpath/standard/telemetry.h>
 #include <towpath/sys/clock.h>
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::standard {
 

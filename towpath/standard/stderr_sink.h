@@ -2,7 +2,7 @@
 // Thread: any.
 #pragma once
 
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::standard {
 

@@ -1,6 +1,6 @@
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/telemetry.h>
 
 namespace towpath::standard {

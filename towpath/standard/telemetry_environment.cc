@@ -4,7 +4,7 @@
 #include <functional>
 #include <limits>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/telemetry_environment.h>
 
 namespace towpath::standard {

@@ -3,7 +3,7 @@
 
 #include <towpath/standard/telemetry.h>
 #include <towpath/sys/clock.h>
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::standard {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/environment.h>
 #include <towpath/standard/ucx_port.h>
 

@@ -7,7 +7,7 @@
 #include <towpath/backends/loopback/loopback_backend.h>
 #include <towpath/standard/ucx_port.h>
 #include <towpath/sys/temporary_directory.h>
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::standard {
 namespace {

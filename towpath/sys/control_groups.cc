@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/control_groups.h>
 #include <towpath/sys/text_file.h>
 

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/direct_storage.h>
 #include <towpath/sys/testing/fake_machine.h>
 

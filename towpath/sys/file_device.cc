@@ -5,7 +5,7 @@
 
 #include <towpath/core/check.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/file_device.h>
 #include <towpath/sys/os_error.h>
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/file_range.h>
 #include <towpath/sys/open_rules.h>
 

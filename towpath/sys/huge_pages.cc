@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/huge_pages.h>
 #include <towpath/sys/os_error.h>
 #include <towpath/sys/system_file.h>

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include <towpath/core/finding.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/text_file.h>
 
 namespace towpath::sys {

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <memory>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/dynamic_library.h>
 #include <towpath/sys/kernel_config.h>
 #include <towpath/sys/text_file.h>

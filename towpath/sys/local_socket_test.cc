@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/local_socket.h>
 #include <towpath/sys/random.h>
 #include <towpath/sys/temporary_directory.h>

@@ -1,6 +1,6 @@
 #include <charconv>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/judged.h>
 #include <towpath/sys/machine.h>
 #include <towpath/sys/mapping.h>

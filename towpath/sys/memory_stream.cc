@@ -2,7 +2,7 @@
 #include <deque>
 #include <mutex>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/byte_stream.h>
 
 namespace towpath::sys {

@@ -3,7 +3,7 @@
 #include <sched.h>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/numa.h>
 #include <towpath/sys/text_file.h>
 

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/numa.h>
 #include <towpath/sys/numa_placement.h>
 #include <towpath/sys/os_error.h>

@@ -1,6 +1,6 @@
 #include <string_view>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/open_rules.h>
 
 namespace towpath::sys::internal {

@@ -18,8 +18,8 @@
 #include <source_location>
 #include <string>
 
+#include <towpath/core/format.h>
 #include <towpath/core/status.h>
-#include <towpath/core/text.h>
 
 namespace towpath::sys {
 

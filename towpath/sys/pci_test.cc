@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/pci.h>
 #include <towpath/sys/testing/fake_machine.h>
 

@@ -1,4 +1,4 @@
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/proc_io.h>
 #include <towpath/sys/text_file.h>
 

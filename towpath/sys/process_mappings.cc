@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/os_error.h>
 #include <towpath/sys/process.h>
 #include <towpath/sys/text_file.h>

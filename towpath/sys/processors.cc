@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/control_groups.h>
 #include <towpath/sys/judged.h>
 #include <towpath/sys/numa.h>

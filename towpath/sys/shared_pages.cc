@@ -3,7 +3,7 @@
 
 #include <sys/mman.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/os_error.h>
 #include <towpath/sys/shared_pages.h>
 #include <towpath/sys/text_file.h>

@@ -1,4 +1,4 @@
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/uring_file_engine.h>
 
 namespace towpath::sys {

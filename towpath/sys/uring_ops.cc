@@ -3,7 +3,7 @@
 
 #include <sys/uio.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/uring_state.h>
 
 namespace towpath::sys {

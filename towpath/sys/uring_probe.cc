@@ -1,7 +1,7 @@
 #include <array>
 #include <string>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/uring_state.h>
 
 namespace towpath::sys {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/telemetry/agent_meter.h>
 
 namespace towpath::telemetry {

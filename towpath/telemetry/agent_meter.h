@@ -27,7 +27,7 @@
 #include <string>
 #include <string_view>
 
-#include <towpath/core/code.h>
+#include <towpath/core/status.h>
 #include <towpath/telemetry/flight_events.h>
 #include <towpath/telemetry/flight_recorder.h>
 #include <towpath/telemetry/metrics.h>

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/telemetry/agent_meter.h>
 #include <towpath/telemetry/flight_log.h>
 

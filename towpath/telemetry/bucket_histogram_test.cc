@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/telemetry/bucket_histogram.h>
+#include <towpath/telemetry/metrics.h>
 
 namespace towpath::telemetry {
 namespace {

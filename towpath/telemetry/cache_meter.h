@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include <towpath/telemetry/counter.h>
 #include <towpath/telemetry/flight_recorder.h>
 #include <towpath/telemetry/metrics.h>
 

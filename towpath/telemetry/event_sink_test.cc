@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/core/format.h>
 #include <towpath/telemetry/log.h>
 
 namespace towpath::telemetry {

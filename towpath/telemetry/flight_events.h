@@ -21,8 +21,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include <towpath/core/code.h>
 #include <towpath/core/memory_kind.h>
+#include <towpath/core/status.h>
 #include <towpath/core/transfer_state.h>
 
 namespace towpath::telemetry {

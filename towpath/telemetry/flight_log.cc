@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/telemetry/flight_format.h>
 #include <towpath/telemetry/flight_log.h>
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <memory>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/telemetry/flight_format.h>
 #include <towpath/telemetry/flight_recorder.h>
 

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/telemetry/histogram.h>
+#include <towpath/telemetry/metrics.h>
 
 namespace towpath::telemetry {
 namespace {

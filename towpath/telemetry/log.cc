@@ -1,18 +1,99 @@
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/telemetry/log.h>
 
 namespace towpath::telemetry {
-
 namespace {
 
 Field suppressed_field(std::uint64_t count) { return {"suppressed", cat(count)}; }
 
 }  // namespace
+
+std::string_view name_of(Level level) noexcept {
+  switch (level) {
+    case Level::trace: return "trace";
+    case Level::debug: return "debug";
+    case Level::info: return "info";
+    case Level::warning: return "warning";
+    case Level::error: return "error";
+  }
+  return "unknown";
+}
+
+std::string to_string(const Event& event) {
+  std::string line = cat(name_of(event.level), ' ', event.component, ": ", event.message);
+  std::string_view separator = " {";
+  for (const Field& field : event.fields) {
+    line.append(cat(separator, field.key, '=', field.value));
+    separator = ", ";
+  }
+  if (!event.fields.empty()) line.push_back('}');
+  return line;
+}
+
+void CollectingSink::emit(const Event& event) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (events_.size() < limit_) {
+    events_.push_back(event);
+  } else {
+    ++dropped_;
+  }
+}
+
+std::vector<Event> CollectingSink::events() const {
+  const std::lock_guard lock(mutex_);
+  return events_;
+}
+
+std::size_t CollectingSink::dropped() const {
+  const std::lock_guard lock(mutex_);
+  return dropped_;
+}
+
+std::size_t CollectingSink::count_of(std::string_view text) const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(std::ranges::count_if(
+      events_, [&](const Event& event) { return event.message.find(text) != std::string::npos; }));
+}
+
+void CollectingSink::clear() {
+  const std::lock_guard lock(mutex_);
+  events_.clear();
+  dropped_ = 0;
+}
+
+RateLimiter::RateLimiter(const Clock& clock, Options options) noexcept
+    : clock_(&clock), options_(options), full_at_(clock.now().nanoseconds) {
+  options_.burst = std::max(options_.burst, 1U);
+}
+
+bool RateLimiter::admit() noexcept {
+  if (options_.every <= Duration::zero()) return true;
+  const Instant now = clock_->now();
+  // Each message moves the moment of a full bucket by `every`; with all tokens gone it lies
+  // `burst` x `every` ahead.
+  const double reach =
+      static_cast<double>(options_.every.count()) * static_cast<double>(options_.burst);
+  std::int64_t seen = full_at_.load(std::memory_order_relaxed);
+  while (true) {
+    const Instant next = std::max(Instant{seen}, now) + options_.every;
+    if (static_cast<double>((next - now).count()) > reach) {
+      suppressed_.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
+    if (full_at_.compare_exchange_weak(seen, next.nanoseconds, std::memory_order_relaxed))
+      return true;
+  }
+}
+
+std::uint64_t RateLimiter::take_suppressed() noexcept {
+  return suppressed_.exchange(0, std::memory_order_relaxed);
+}
 
 // One limiter per place that has logged: as many as the code has places, whatever peers do.
 class Log::Limits {

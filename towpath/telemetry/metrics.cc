@@ -1,15 +1,22 @@
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <tuple>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/telemetry/metrics.h>
 
 namespace towpath::telemetry {
-
 namespace {
+
+// One writer at a time: cheaper than an atomic addition.
+void add(std::atomic<std::uint64_t>& to, std::uint64_t amount) noexcept {
+  to.store(to.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+}
 
 using Key = std::pair<std::string, Labels>;
 
@@ -44,6 +51,138 @@ void list(const Cells<T>& cells, std::vector<Metric>& out) {
 }
 
 }  // namespace
+
+namespace {
+constexpr auto kRelaxed = std::memory_order_relaxed;
+}
+
+std::size_t Histogram::bucket_of(std::uint64_t value) noexcept {
+  if (value < kBucketsPerOctave) return static_cast<std::size_t>(value);
+  const auto octave = static_cast<unsigned>(std::bit_width(value)) - 1;  // >= kPrecisionBits
+  const unsigned shift = octave - kPrecisionBits;
+  const std::uint64_t within = (value >> shift) - kBucketsPerOctave;
+  return static_cast<std::size_t>(kBucketsPerOctave * (shift + 1) + within);
+}
+
+std::uint64_t Histogram::largest_of(std::size_t bucket) noexcept {
+  if (bucket < kBucketsPerOctave) return bucket;
+  const auto shift = static_cast<unsigned>(bucket / kBucketsPerOctave - 1);
+  const std::uint64_t within = bucket % kBucketsPerOctave;
+  // The bucket's first value, plus its width, less one; for the last bucket this is 2^64 - 1.
+  return ((kBucketsPerOctave + within) << shift) + ((1ULL << shift) - 1);
+}
+
+void Histogram::record(std::uint64_t value) noexcept {
+  buckets_[bucket_of(value)].fetch_add(1, kRelaxed);
+  sum_.fetch_add(value, kRelaxed);
+  widen(value, value);
+}
+
+void Histogram::widen(std::uint64_t low, std::uint64_t high) noexcept {
+  for (auto seen = min_.load(kRelaxed); low < seen;) {
+    if (min_.compare_exchange_weak(seen, low, kRelaxed)) break;
+  }
+  for (auto seen = max_.load(kRelaxed); high > seen;) {
+    if (max_.compare_exchange_weak(seen, high, kRelaxed)) break;
+  }
+}
+
+Histogram::Copy Histogram::copy() const noexcept {
+  Copy copy;
+  for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) {
+    copy.counts[bucket] = buckets_[bucket].load(kRelaxed);
+    copy.total += copy.counts[bucket];
+  }
+  copy.max = max_.load(kRelaxed);
+  return copy;
+}
+
+std::uint64_t Histogram::Copy::percentile(double percent) const noexcept {
+  if (total == 0) return 0;
+  const double fraction = std::clamp(std::isnan(percent) ? 0.0 : percent, 0.0, 100.0) / 100.0;
+  const double wanted = std::ceil(fraction * static_cast<double>(total));
+  // Compared as doubles: with more than 2^53 records the rank is rounded, never out of range.
+  const double rank = std::clamp(wanted, 1.0, static_cast<double>(total));
+  std::uint64_t seen = 0;
+  for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) {
+    seen += counts[bucket];
+    if (counts[bucket] != 0 && static_cast<double>(seen) >= rank)
+      return std::min(largest_of(bucket), max);
+  }
+  return max;
+}
+
+std::uint64_t Histogram::percentile(double percent) const noexcept {
+  return copy().percentile(percent);
+}
+
+HistogramSummary Histogram::summary() const noexcept {
+  const Copy now = copy();
+  if (now.total == 0) return {};
+  return {.count = now.total,
+          .sum = sum_.load(kRelaxed),
+          .min = min_.load(kRelaxed),
+          .max = now.max,
+          .p50 = now.percentile(50),
+          .p90 = now.percentile(90),
+          .p99 = now.percentile(99),
+          .p999 = now.percentile(99.9)};
+}
+
+void Histogram::merge(const Histogram& other) noexcept {
+  for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) {
+    const auto count = other.buckets_[bucket].load(kRelaxed);
+    if (count != 0) buckets_[bucket].fetch_add(count, kRelaxed);
+  }
+  sum_.fetch_add(other.sum_.load(kRelaxed), kRelaxed);
+  widen(other.min_.load(kRelaxed), other.max_.load(kRelaxed));
+}
+
+BucketBounds::BucketBounds() noexcept {
+  constexpr std::uint64_t kFirst = 1'000;
+  constexpr std::uint64_t kLast = 10'000'000'000;
+  for (std::uint64_t decade = kFirst; decade < kLast; decade *= 10) {
+    for (const std::uint64_t step : {1U, 2U, 5U}) bounds_[count_++] = decade * step;
+  }
+  bounds_[count_++] = kLast;
+}
+
+Result<BucketBounds> BucketBounds::of(std::span<const std::uint64_t> bounds) {
+  if (bounds.empty() || bounds.size() > kMost)
+    return error(Code::invalid_argument, cat(bounds.size(), " bounds of a histogram"),
+                 cat("give 1 to ", kMost));
+  for (std::size_t i = 1; i < bounds.size(); ++i) {
+    if (bounds[i] <= bounds[i - 1])
+      return error(Code::invalid_argument,
+                   cat("bound ", bounds[i], " of a histogram follows ", bounds[i - 1]),
+                   "list the bounds in ascending order");
+  }
+  BucketBounds made;
+  made.bounds_.fill(0);
+  std::ranges::copy(bounds, made.bounds_.begin());
+  made.count_ = bounds.size();
+  return made;
+}
+
+std::uint64_t BucketCounts::total() const noexcept {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+void BucketHistogram::record(std::uint64_t value) noexcept {
+  const auto bounds = bounds_.all();
+  const auto bucket = std::ranges::lower_bound(bounds, value) - bounds.begin();
+  add(counts_[static_cast<std::size_t>(bucket)], 1);
+  add(sum_, value);
+}
+
+BucketCounts BucketHistogram::counts() const {
+  const auto bounds = bounds_.all();
+  BucketCounts now{.bounds = {bounds.begin(), bounds.end()},
+                   .sum = sum_.load(std::memory_order_relaxed)};
+  for (std::size_t i = 0; i <= bounds.size(); ++i)
+    now.counts.push_back(counts_[i].load(std::memory_order_relaxed));
+  return now;
+}
 
 struct Metrics::State {
   // Plain std::mutex: the annotated one lives in run/, which stands below this module.

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/telemetry/rate_limiter.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::telemetry {
 namespace {

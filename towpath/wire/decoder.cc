@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/little_endian.h>
 

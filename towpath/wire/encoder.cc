@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/wire/encoder.h>
 #include <towpath/wire/little_endian.h>
 

@@ -7,12 +7,11 @@
 #include <xxhash.h>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/wire/envelope.h>
 #include <towpath/wire/little_endian.h>
 
 namespace towpath::wire {
-
 namespace {
 
 constexpr std::string_view kMagic = "TOWP";
@@ -88,6 +87,32 @@ Status check_kind(const MessageKind& kind, const OpenLimits& limits) {
 }
 
 }  // namespace
+
+std::string_view name_of(MessageType type) noexcept {
+  switch (type) {
+    case MessageType::metadata: return "metadata";
+    case MessageType::notification: return "notification";
+    case MessageType::layout: return "layout";
+    case MessageType::block_header: return "block_header";
+    case MessageType::peer_hello: return "peer_hello";
+    case MessageType::rendezvous_frame: return "rendezvous_frame";
+    case MessageType::connection_info: return "connection_info";
+    case MessageType::replay_control: return "replay_control";
+    case MessageType::memory_key: return "memory_key";
+    case MessageType::layout_package: return "layout_package";
+    case MessageType::pe_exchange: return "pe_exchange";
+    case MessageType::segment_header: return "segment_header";
+    case MessageType::block_index: return "block_index";
+    case MessageType::step_orders: return "step_orders";
+    case MessageType::worker_report: return "worker_report";
+    case MessageType::blob_header: return "blob_header";
+    case MessageType::block_lease: return "block_lease";
+    case MessageType::block_catalogue: return "block_catalogue";
+    case MessageType::drive_label: return "drive_label";
+    case MessageType::drive_table: return "drive_table";
+  }
+  return "unknown";
+}
 
 Bytes seal(MessageKind kind, ConstByteSpan payload) {
   Bytes sealed;

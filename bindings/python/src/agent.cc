@@ -6,7 +6,7 @@
 
 #include <pybind11/stl.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/configuration.h>
 #include <towpath/standard/plugins.h>
 

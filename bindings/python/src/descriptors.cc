@@ -1,6 +1,6 @@
 #include "bindings/python/src/descriptors.h"
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/python/src/convert.h"
 #include "bindings/python/src/memory.h"

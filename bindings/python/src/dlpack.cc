@@ -2,7 +2,7 @@
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::python {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <pybind11/stl.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/address.h>
 #include <towpath/standard/metadata_exchange.h>
 #include <towpath/standard/rendezvous_url.h>

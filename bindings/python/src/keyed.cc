@@ -4,7 +4,7 @@
 
 #include <pybind11/stl.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/keyed_files.h>
 
 #include "bindings/python/src/convert.h"

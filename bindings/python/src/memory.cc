@@ -3,7 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/python/src/descriptors.h"
 #include "bindings/python/src/dlpack.h"

@@ -2,7 +2,7 @@
 
 #include <pybind11/stl.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/python/src/side.h"
 #include "bindings/python/src/tables.h"

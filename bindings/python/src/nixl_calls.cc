@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::python {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <structmember.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/python/src/convert.h"
 #include "bindings/python/src/nixl_calls.h"

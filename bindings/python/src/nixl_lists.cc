@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/python/src/convert.h"
 #include "bindings/python/src/memory.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::python {
 namespace {

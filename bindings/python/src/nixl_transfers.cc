@@ -6,7 +6,7 @@
 
 #include <pybind11/stl.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/python/src/nixl_handles.h"
 #include "bindings/python/src/nixl_lists.h"

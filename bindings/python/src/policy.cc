@@ -6,7 +6,7 @@
 
 #include <pybind11/stl.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/eviction/policy.h>
 
 #include "bindings/python/src/convert.h"

@@ -7,7 +7,7 @@
 
 #include <towpath/compat/nixl/params.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/python/src/nixl_lists.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 #include "bindings/python/src/convert.h"
 

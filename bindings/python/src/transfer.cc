@@ -6,7 +6,7 @@
 #include <pybind11/stl.h>
 
 #include <towpath/agent/explanation.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::python {
 namespace {

@@ -1,7 +1,7 @@
 // A user's program: fails to compile, link or run when the installed package lacks something.
 #include <cstdio>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/standard/rendezvous_url.h>
 #include <towpath/standard/standard.h>

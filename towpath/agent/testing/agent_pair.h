@@ -11,7 +11,7 @@
 #include <towpath/backends/loopback/loopback_backend.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/clock.h>
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::agent {
 

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include <towpath/backend/conformance/matrix.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backend::conformance {
 namespace {

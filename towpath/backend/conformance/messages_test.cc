@@ -1,7 +1,7 @@
 // Conformance: notifications arrive once, in order, whole, and not before the bytes they speak of.
 #include <towpath/backend/conformance/matrix.h>
 #include <towpath/backend/conformance/world.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backend::conformance {
 namespace {

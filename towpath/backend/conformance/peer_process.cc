@@ -12,7 +12,7 @@
 
 #include <towpath/backend/conformance/peer_process.h>
 #include <towpath/backend/conformance/world.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/shared_region.h>
 
 namespace towpath::backend::conformance {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/backend/conformance/test_memory.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/host/host_driver.h>
 #include <towpath/memory/block_region.h>
 #include <towpath/memory/object_region.h>

@@ -16,7 +16,7 @@
 #include <towpath/backend/registry.h>
 #include <towpath/backend/testing/recording_events.h>
 #include <towpath/sys/clock.h>
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 #include <towpath/telemetry/metrics.h>
 
 namespace towpath::backend::testing {

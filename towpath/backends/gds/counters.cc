@@ -1,5 +1,5 @@
 #include <towpath/backends/gds/counters.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::gds {
 

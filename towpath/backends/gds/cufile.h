@@ -14,8 +14,8 @@
 #include <vector>
 
 #include <towpath/backends/gds/cufile_abi.h>
+#include <towpath/core/format.h>
 #include <towpath/core/result.h>
-#include <towpath/core/text.h>
 #include <towpath/sys/dynamic_library.h>
 
 namespace towpath::backends::gds {

@@ -12,7 +12,7 @@
 #include <towpath/backends/gds/cufile_abi.h>
 #include <towpath/backends/gds/gds_backend.h>
 #include <towpath/backends/gds/testing/fake_cufile.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/host/host_driver.h>
 #include <towpath/device/testing/fake_cuda.h>

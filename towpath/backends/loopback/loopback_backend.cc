@@ -5,7 +5,7 @@
 #include <towpath/backend/slice_runner.h>
 #include <towpath/backends/loopback/exchange.h>
 #include <towpath/backends/loopback/loopback_backend.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/random.h>
 
 namespace towpath::backends::loopback {

@@ -5,7 +5,7 @@
 #include <towpath/backends/messages/connection_info.h>
 #include <towpath/core/check.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/session/handshake.h>
 #include <towpath/sys/random.h>
 #include <towpath/wire/decoder.h>

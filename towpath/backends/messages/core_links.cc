@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <towpath/backends/messages/core.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::messages {
 

@@ -1,5 +1,5 @@
 #include <towpath/backends/messages/core.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::messages {
 

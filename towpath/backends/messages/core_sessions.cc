@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <towpath/backends/messages/core.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/random.h>
 
 namespace towpath::backends::messages {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <towpath/backends/messages/device_frames.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::messages {
 namespace {

@@ -5,7 +5,7 @@
 #include <towpath/backends/messages/exchange.h>
 #include <towpath/backends/messages/memory.h>
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::messages {
 

@@ -4,7 +4,7 @@
 
 #include <towpath/backends/messages/frames.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/wire/little_endian.h>
 
 namespace towpath::backends::messages {

@@ -27,8 +27,8 @@
 #include <optional>
 
 #include <towpath/core/bytes.h>
-#include <towpath/core/code.h>
 #include <towpath/core/result.h>
+#include <towpath/core/status.h>
 #include <towpath/net/messages/message_worker.h>
 #include <towpath/net/session/seal.h>
 

@@ -5,7 +5,7 @@
 #include <towpath/backends/messages/core.h>
 #include <towpath/backends/messages/timing_params.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::messages {
 

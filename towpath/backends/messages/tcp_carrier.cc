@@ -1,6 +1,6 @@
 #include <towpath/backends/messages/carrier.h>
 #include <towpath/backends/messages/frames.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/core/words.h>
 #include <towpath/net/tcp/tcp_worker.h>
 

@@ -2,7 +2,7 @@
 #include <charconv>
 
 #include <towpath/backends/messages/timing_params.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::messages {
 

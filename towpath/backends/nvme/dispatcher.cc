@@ -1,18 +1,61 @@
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include <towpath/backends/nvme/dispatcher.h>
 #include <towpath/backends/nvme/memories.h>
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::nvme {
 namespace {
+
+constexpr std::array<std::string_view, kPaths> kPathNames{
+    name_of(Path::direct), name_of(Path::bounce), name_of(Path::modify)};
 
 bool overlap(const Blocks& a, const Blocks& b) noexcept {
   return a.lba < b.lba + b.count && b.lba < a.lba + a.count;
 }
 
 }  // namespace
+
+Counters::Counters(telemetry::Metrics* metrics, std::string_view agent)
+    : PieceCounters(metrics, {.backend = "nvme", .agent = agent, .paths = kPathNames}),
+      commands(counter("commands_total")),
+      failures(counter("failures_total")) {}
+
+std::string Counters::to_string() const {
+  return cat(moved_to_string(), "; ", commands.value(), " commands in ", batches.value(),
+             " batches, ", retries.value(), " retried, ", isolations.value(), " taken apart, ",
+             failures.value(), " failed");
+}
+
+Blocks blocks_of(Segments segments, const Position& start, std::uint64_t bytes,
+                 std::uint32_t block_bytes) noexcept {
+  std::uint64_t first = UINT64_MAX;
+  std::uint64_t last = 0;
+  for_extents(segments, start, bytes, [&](const Extent& extent) {
+    first = std::min(first, extent.remote_address / block_bytes);
+    last = std::max(last, (extent.remote_address + extent.length - 1) / block_bytes);
+  });
+  return {first, last - first + 1};
+}
+
+void scatter(Segments segments, const Position& start, std::uint64_t bytes, ConstByteSpan window,
+             std::uint64_t begin) noexcept {
+  for_extents(segments, start, bytes, [&](const Extent& extent) {
+    const ByteSpan into = bytes_at(extent.local_address, extent.length);
+    std::memcpy(into.data(), window.subspan(extent.remote_address - begin).data(), into.size());
+  });
+}
+
+void gather(Segments segments, const Position& start, std::uint64_t bytes, ByteSpan window,
+            std::uint64_t begin) noexcept {
+  for_extents(segments, start, bytes, [&](const Extent& extent) {
+    const ByteSpan from = bytes_at(extent.local_address, extent.length);
+    std::memcpy(window.subspan(extent.remote_address - begin).data(), from.data(), from.size());
+  });
+}
 
 Dispatcher::Dispatcher(const Options& options, sys::Mapping windows, Engine& engine,
                        backend::Events& events, Counters& counters)

@@ -1,7 +1,7 @@
 // What a flight asks of the drive, what the answer means, and what happens next.
 #include <towpath/backends/nvme/dispatcher.h>
 #include <towpath/backends/nvme/outcome.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::nvme {
 namespace {

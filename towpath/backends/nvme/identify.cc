@@ -1,7 +1,7 @@
 #include <towpath/backends/nvme/identify.h>
 #include <towpath/backends/nvme/nvme_command.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::nvme {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <towpath/backends/nvme/in_use.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/text_file.h>
 
 namespace towpath::backends::nvme {

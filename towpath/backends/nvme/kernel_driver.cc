@@ -12,7 +12,7 @@
 #include <towpath/backends/nvme/kernel_driver.h>
 #include <towpath/backends/nvme/outcome.h>
 #include <towpath/backends/nvme/uring_engine.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/run/mutex.h>
 #include <towpath/sys/fd.h>
 #include <towpath/sys/os_error.h>

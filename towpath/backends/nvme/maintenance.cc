@@ -4,7 +4,7 @@
 #include <towpath/backends/nvme/maintenance.h>
 #include <towpath/backends/nvme/outcome.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::nvme {
 namespace {

@@ -8,7 +8,7 @@
 #include <towpath/backends/nvme/options.h>
 #include <towpath/backends/nvme/probe.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/telemetry/log.h>
 
 namespace towpath::backends::nvme {

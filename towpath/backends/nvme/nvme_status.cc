@@ -2,7 +2,7 @@
 #include <array>
 
 #include <towpath/backends/nvme/nvme_status.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::nvme {
 namespace {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <towpath/backends/nvme/probe.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/kernel_config.h>
 #include <towpath/sys/machine.h>
 #include <towpath/sys/text_file.h>

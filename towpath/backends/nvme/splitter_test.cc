@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/backends/nvme/flight.h>
+#include <towpath/backends/nvme/dispatcher.h>
 #include <towpath/backends/nvme/splitter.h>
 #include <towpath/backends/nvme/testing/fake_driver.h>
 

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include <towpath/backends/object/memories.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::object {
 

@@ -8,7 +8,7 @@
 #include <towpath/backends/object/probe.h>
 #include <towpath/backends/object/store.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::object {
 namespace {

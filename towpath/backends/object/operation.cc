@@ -1,7 +1,7 @@
 #include <towpath/backend/segment_check.h>
 #include <towpath/backends/object/operation.h>
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::object {
 namespace {

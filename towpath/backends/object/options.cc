@@ -2,7 +2,7 @@
 #include <array>
 
 #include <towpath/backends/object/options.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::object {
 namespace {

@@ -2,7 +2,7 @@
 #include <tuple>
 
 #include <towpath/backends/object/plan.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::object {
 namespace {

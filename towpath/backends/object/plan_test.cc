@@ -7,7 +7,7 @@
 #include <towpath/backends/object/plan.h>
 #include <towpath/backends/object/scatter.h>
 #include <towpath/backends/object/writer.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/base64.h>
 
 namespace towpath::backends::object {

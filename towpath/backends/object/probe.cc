@@ -1,6 +1,6 @@
 #include <towpath/backends/object/probe.h>
 #include <towpath/backends/object/store.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/clock.h>
 
 namespace towpath::backends::object {

@@ -4,7 +4,7 @@
 
 #include <towpath/backends/object/reply.h>
 #include <towpath/backends/object/xml.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::object {
 namespace {

@@ -4,7 +4,7 @@
 #include <towpath/backends/object/reply.h>
 #include <towpath/backends/object/scatter.h>
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/base64.h>
 
 namespace towpath::backends::object {

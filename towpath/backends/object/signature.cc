@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include <towpath/backends/object/signature.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/digest.h>
 
 namespace towpath::backends::object {

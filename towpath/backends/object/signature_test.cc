@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/backends/object/signature.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/digest.h>
 
 namespace towpath::backends::object {

@@ -2,7 +2,7 @@
 
 #include <towpath/backends/object/signature.h>
 #include <towpath/backends/object/store_address.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::object {
 

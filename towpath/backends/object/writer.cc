@@ -2,7 +2,7 @@
 
 #include <towpath/backends/object/writer.h>
 #include <towpath/backends/object/xml.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::object {
 namespace {

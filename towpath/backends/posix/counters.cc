@@ -1,7 +1,7 @@
 #include <array>
 
 #include <towpath/backends/posix/counters.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::posix {
 namespace {

@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include <towpath/backends/posix/dispatcher.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/os_error.h>
 
 namespace towpath::backends::posix {

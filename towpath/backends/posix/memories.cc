@@ -3,7 +3,7 @@
 
 #include <towpath/backends/posix/dispatcher.h>
 #include <towpath/backends/posix/memories.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::posix {
 namespace {

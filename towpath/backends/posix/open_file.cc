@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include <towpath/backends/posix/open_file.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/direct_probe.h>
 #include <towpath/sys/os_error.h>
 

@@ -1,5 +1,5 @@
 #include <towpath/backends/posix/options.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::posix {
 namespace {

@@ -13,7 +13,7 @@
 #include <towpath/backends/posix/query.h>
 #include <towpath/backends/posix/weak_table.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/uring.h>
 #include <towpath/telemetry/log.h>
 

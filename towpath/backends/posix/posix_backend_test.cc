@@ -9,7 +9,7 @@
 
 #include <towpath/backends/posix/counters.h>
 #include <towpath/backends/posix/posix_fixture.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::posix {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <towpath/backends/posix/path_mode.h>
 #include <towpath/backends/posix/query.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/os_error.h>
 
 namespace towpath::backends::posix {

@@ -3,7 +3,7 @@
 
 #include <towpath/backends/shm/device_reach.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::shm {
 

@@ -3,7 +3,7 @@
 #include <towpath/backend/sealed_record.h>
 #include <towpath/backends/shm/handshake.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::shm {
 namespace {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <towpath/backends/shm/host_facts.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/os_error.h>
 #include <towpath/sys/process.h>
 #include <towpath/sys/text_file.h>

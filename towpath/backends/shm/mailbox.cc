@@ -5,7 +5,7 @@
 
 #include <towpath/backends/shm/handshake.h>
 #include <towpath/backends/shm/mailbox.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::shm {
 namespace {

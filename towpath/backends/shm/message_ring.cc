@@ -3,7 +3,7 @@
 
 #include <towpath/backends/shm/message_ring.h>
 #include <towpath/backends/shm/peer_file.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/memfd.h>
 
 namespace towpath::backends::shm {

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include <towpath/backends/shm/options.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/processors.h>
 #include <towpath/sys/text_file.h>
 

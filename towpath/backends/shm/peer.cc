@@ -1,7 +1,7 @@
 #include <utility>
 
 #include <towpath/backends/shm/peer.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/process.h>
 
 namespace towpath::backends::shm {

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include <towpath/backends/shm/peer_file.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/memfd.h>
 #include <towpath/sys/os_error.h>
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include <towpath/backends/shm/piece_table.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/memfd.h>
 #include <towpath/sys/process.h>
 

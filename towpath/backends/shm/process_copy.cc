@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include <towpath/backends/shm/process_copy.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/os_error.h>
 #include <towpath/sys/process.h>
 

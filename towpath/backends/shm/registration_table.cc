@@ -1,7 +1,7 @@
 #include <atomic>
 
 #include <towpath/backends/shm/registration_table.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/memfd.h>
 
 namespace towpath::backends::shm {

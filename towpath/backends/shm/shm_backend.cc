@@ -15,7 +15,7 @@
 #include <towpath/backends/shm/shm_memory.h>
 #include <towpath/core/check.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/memfd.h>
 #include <towpath/sys/random.h>
 #include <towpath/telemetry/log.h>

@@ -11,7 +11,7 @@
 #include <towpath/backend/testing/recording_events.h>
 #include <towpath/backends/shm/handshake.h>
 #include <towpath/backends/shm/shm_backend.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/testing/fake_cuda.h>
 #include <towpath/sys/clock.h>

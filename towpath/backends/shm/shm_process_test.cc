@@ -18,7 +18,7 @@
 #include <towpath/backend/slice_runner.h>
 #include <towpath/backend/testing/recording_events.h>
 #include <towpath/backends/shm/shm_backend.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/host/host_driver.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/mapping.h>

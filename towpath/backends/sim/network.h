@@ -15,6 +15,7 @@
 // nobody.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -22,14 +23,128 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
+#include <towpath/backend/backend.h>
+#include <towpath/backend/capabilities.h>
 #include <towpath/backend/endpoint_table.h>
-#include <towpath/backends/sim/flight.h>
+#include <towpath/backend/memory_table.h>
+#include <towpath/backend/segment_cursor.h>
+#include <towpath/core/clock.h>
 #include <towpath/core/identity.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/waker.h>
 
 namespace towpath::backends::sim {
+
+// Random: the only source of chance of a simulated network. The same seed throws the same numbers
+// on every machine and compiler. Thread: none of its own.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) noexcept : state_(seed) {}
+
+  std::uint64_t next() noexcept {  // splitmix64
+    state_ += 0x9e3779b97f4a7c15ULL;
+    std::uint64_t mixed = state_;
+    mixed = (mixed ^ (mixed >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+    mixed = (mixed ^ (mixed >> 27U)) * 0x94d049bb133111ebULL;
+    return mixed ^ (mixed >> 31U);
+  }
+  /// 0 .. `count` - 1; `count` at least 1.
+  std::uint64_t below(std::uint64_t count) noexcept { return next() % count; }
+  /// True this many times in a thousand.
+  bool chance(unsigned permille) noexcept { return permille > 0 && below(1000) < permille; }
+  /// Zero up to `longest`.
+  Duration within(Duration longest) noexcept {
+    return longest.count() <= 0 ? Duration(0)
+                                : Duration(below(static_cast<std::uint64_t>(longest.count()) + 1));
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+// Behaviour: what a simulated network does to those who use it. All chances are per thousand.
+// Thread: immutable.
+/// The default is calm: no delay, no loss, nothing fails.
+struct Behaviour {
+  // What the backend declares, and then does.
+  backend::Quiescence quiesced = backend::Quiescence::immediate;
+  Duration quiescence_bound{0};  ///< for `bounded`: a cancelled transfer takes up to this long
+  backend::Notifications notifications = backend::Notifications::reliable;
+
+  // Transfers.
+  Duration longest_step{0};               ///< each piece of bytes takes up to this long
+  std::uint64_t piece_bytes = 64 * 1024;  ///< of the largest piece
+  bool tears = false;                     ///< pieces end anywhere
+  unsigned eager = 0;                     ///< complete inside post()
+  unsigned silent = 0;                    ///< stop somewhere and never answer by themselves
+  unsigned failing = 0;                   ///< extents that fail somewhere in the middle
+
+  // Messages. Over a reliable network they are only delayed.
+  Duration longest_way{0};
+  unsigned dropped = 0;
+  unsigned repeated = 0;
+  unsigned torn = 0;  ///< cut short or with bytes changed
+};
+
+// Flight: one transfer on its way through the simulated network.
+//
+// It has its own copy of the segments, so that it can go on when nobody looks any more, as a
+// network card does. It moves bytes only in step(), a torn-off piece at a time, in order; which
+// piece fails is decided by the network's random numbers.
+// Invariant: an extent is counted as in place, or is in `failures`, or lies behind the cursor.
+// Thread: guarded by the network's mutex.
+/// A registration that both sides of the network know.
+struct Record : backend::RegisteredRegion {
+  using RegisteredRegion::RegisteredRegion;
+  bool closed = false;  ///< peers do not reach it any more
+  bool freed = false;   ///< its owner let go of it: nobody may touch it
+};
+
+/// What registering or importing gives.
+class SimMemory : public backend::Memory {
+ public:
+  explicit SimMemory(std::shared_ptr<Record> of) : record(std::move(of)) {}
+  const std::shared_ptr<Record> record;
+};
+
+class Flight {
+ public:
+  enum class State {
+    flying,
+    arrived,  ///< over; its owner was not reported yet
+    reported,
+  };
+
+  Flight(backend::Operation& of, const backend::Request& request);
+
+  /// Moves about a piece, or fails extents. Nothing when at_end().
+  void step(const Behaviour& behaviour, Random& random);
+  bool at_end() const noexcept { return cursor_.done(); }
+  /// Ends it; a failure replaces what step() found.
+  void finish(Status status);
+  backend::Completion completion() const { return {status_, bytes_, failures_}; }
+
+  backend::Operation& operation;
+  const backend::Connection* const connection;
+  State state = State::flying;
+  bool silent = false;     ///< never answers by itself
+  bool cancelled = false;  ///< asked to stop
+
+ private:
+  void move_piece(const Behaviour& behaviour, Random& random);
+  void fail_extent(Status why);
+
+  const TransferOp op_;
+  std::vector<backend::Segment> segments_;
+  std::vector<std::shared_ptr<Record>> local_, remote_;  // of each segment
+  backend::SegmentCursor cursor_;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t failed_ = 0;
+  std::vector<backend::SegmentFailure> failures_;
+  Status status_;
+};
 
 struct Message {
   AgentIdentity from;

@@ -3,7 +3,7 @@
 #include <towpath/backend/connection_table.h>
 #include <towpath/backends/sim/sim_backend.h>
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::sim {
 namespace {

@@ -13,7 +13,7 @@
 #include <towpath/backends/posix/posix_backend.h>
 #include <towpath/backends/shm/shm_backend.h>
 #include <towpath/blockcopy/transfer_manager.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/host/host_driver.h>
 #include <towpath/layout/builder.h>
 #include <towpath/memory/pinned_allocator.h>

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include <towpath/compat/kvbm/bincode.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/core/utf8.h>
 #include <towpath/wire/little_endian.h>
 

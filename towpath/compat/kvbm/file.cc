@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <towpath/compat/kvbm/file.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/text_file.h>
 
 namespace towpath::kvbm {

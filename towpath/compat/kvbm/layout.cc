@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <towpath/compat/kvbm/layout.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::kvbm {
 namespace {

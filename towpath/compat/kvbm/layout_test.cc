@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/compat/kvbm/layout.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::kvbm {
 namespace {

@@ -10,7 +10,7 @@
 #include <towpath/compat/kvbm/bincode.h>
 #include <towpath/compat/kvbm/package.h>
 #include <towpath/compat/kvbm/words.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/layout/layout_codec.h>
 
 namespace towpath::kvbm {

@@ -7,7 +7,7 @@
 #include <towpath/compat/kvbm/file.h>
 #include <towpath/compat/kvbm/settings.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/tiers/object_tier.h>
 #include <towpath/sys/text_file.h>
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/compat/kvbm/settings.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::kvbm {
 namespace {

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include <towpath/compat/kvbm/words.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/core/utf8.h>
 
 namespace towpath::kvbm {

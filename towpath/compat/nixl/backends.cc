@@ -4,7 +4,7 @@
 
 #include <towpath/compat/nixl/backends.h>
 #include <towpath/compat/nixl/params.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/nixl_names.h>
 
 namespace towpath::nixl {

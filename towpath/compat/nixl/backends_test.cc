@@ -3,10 +3,10 @@
 
 #include <towpath/backends/loopback/loopback_backend.h>
 #include <towpath/compat/nixl/backends.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/standard/nixl_names.h>
 #include <towpath/sys/clock.h>
-#include <towpath/telemetry/event_sink.h>
+#include <towpath/telemetry/log.h>
 
 namespace towpath::nixl {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <towpath/compat/nixl/memory_view.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::nixl {
 namespace {

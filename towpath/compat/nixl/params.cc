@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include <towpath/compat/nixl/params.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::nixl {
 namespace {

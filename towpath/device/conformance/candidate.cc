@@ -1,4 +1,4 @@
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/conformance/candidate.h>
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/host/host_driver.h>

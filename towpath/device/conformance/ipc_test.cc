@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/conformance/candidate.h>
 #include <towpath/sys/testing/kernel_calls.h>
 

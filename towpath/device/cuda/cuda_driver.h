@@ -11,7 +11,6 @@
 
 #include <towpath/device/driver.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/thread_annotations.h>
 
 namespace towpath::device {
 

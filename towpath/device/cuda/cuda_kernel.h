@@ -7,7 +7,6 @@
 #include <towpath/device/cuda/cuda_library.h>
 #include <towpath/device/kernels/box_kernel.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/thread_annotations.h>
 
 namespace towpath::device::cuda {
 

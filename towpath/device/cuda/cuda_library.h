@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include <towpath/core/format.h>
 #include <towpath/core/result.h>
-#include <towpath/core/text.h>
 #include <towpath/device/cuda/cuda_abi.h>
 #include <towpath/sys/dynamic_library.h>
 

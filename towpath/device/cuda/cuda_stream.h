@@ -6,11 +6,9 @@
 #include <memory>
 
 #include <towpath/device/cuda/cuda_device.h>
-#include <towpath/device/event.h>
-#include <towpath/device/pool.h>
+#include <towpath/device/device.h>
 #include <towpath/device/stream.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/thread_annotations.h>
 
 namespace towpath::device::cuda {
 

@@ -1,4 +1,4 @@
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/cuda/nvml.h>
 
 namespace towpath::device::cuda {

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/host/host_copy.h>
 #include <towpath/device/host/host_device.h>
 #include <towpath/device/host/host_event.h>

@@ -10,7 +10,6 @@
 #include <towpath/core/clock.h>
 #include <towpath/device/device.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/thread_annotations.h>
 #include <towpath/sys/fd.h>
 #include <towpath/sys/mapping.h>
 

@@ -14,7 +14,6 @@
 #include <towpath/core/clock.h>
 #include <towpath/device/driver.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/thread_annotations.h>
 
 namespace towpath::device {
 

@@ -1,6 +1,6 @@
 #include <new>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/host/host_event.h>
 #include <towpath/device/host/host_ipc.h>
 #include <towpath/run/futex.h>

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <memory>
 
-#include <towpath/device/event.h>
+#include <towpath/device/stream.h>
 #include <towpath/device/values.h>
 #include <towpath/sys/fd.h>
 #include <towpath/sys/mapping.h>

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/host/host_ipc.h>
 #include <towpath/sys/os_error.h>
 

@@ -6,9 +6,7 @@
 #include <memory>
 
 #include <towpath/device/device.h>
-#include <towpath/device/pool.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/thread_annotations.h>
 
 namespace towpath::device {
 

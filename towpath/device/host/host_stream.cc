@@ -3,7 +3,7 @@
 #include <vector>
 
 #include <towpath/core/bytes.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/host/host_copy.h>
 #include <towpath/device/host/host_event.h>
 #include <towpath/device/host/host_stream.h>

@@ -10,7 +10,6 @@
 #include <towpath/core/clock.h>
 #include <towpath/device/stream.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/thread_annotations.h>
 #include <towpath/run/worker.h>
 
 namespace towpath::device {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/core/bytes.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/kernels/box_kernel_ptx.h>
 #include <towpath/device/kernels/box_launch.h>
 

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/kernels/box_launch.h>
 
 namespace towpath::device::kernel {

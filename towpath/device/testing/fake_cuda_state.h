@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/cuda/cuda_abi.h>
 #include <towpath/device/host/host_driver.h>
 #include <towpath/sys/clock.h>

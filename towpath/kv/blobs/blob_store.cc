@@ -2,7 +2,7 @@
 #include <memory>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/blobs/blob_store.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>

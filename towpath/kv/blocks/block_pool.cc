@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/blocks/block_pool.h>
 #include <towpath/kv/blocks/block_table.h>
 

@@ -1,7 +1,7 @@
 // How a BlockPool makes room for a block.
 #include <algorithm>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/blocks/block_pool.h>
 
 namespace towpath::kv {

@@ -2,7 +2,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/connector/scheduler.h>
 
 namespace towpath::kv {

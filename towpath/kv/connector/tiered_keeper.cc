@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/peers/block_collector.h>
 #include <towpath/kv/peers/hand_over.h>

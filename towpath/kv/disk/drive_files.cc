@@ -2,7 +2,7 @@
 #include <optional>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/disk/drive_files.h>
 #include <towpath/kv/disk/segment.h>
 #include <towpath/sys/file_range.h>

@@ -4,7 +4,7 @@
 
 #include <towpath/core/check.h>
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/disk/drive_format.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/disk/index_format.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/disk/block_store.h>
 #include <towpath/kv/disk/store_lock.h>
 #include <towpath/wire/envelope.h>

@@ -2,7 +2,7 @@
 #include <charconv>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/disk/segment.h>
 
 namespace towpath::kv {

@@ -1,5 +1,5 @@
 // The policies, each made for slots 0 to `slots` - 1 by a function of its own source, which says
-// what it does. make_policy() chooses.
+// what it does. make_policy() chooses. Thread: any.
 #pragma once
 
 #include <towpath/kv/eviction/policy.h>

@@ -1,7 +1,7 @@
 #include <array>
 
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/eviction/policies.h>
 
 namespace towpath::kv {

@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/keyed/keyed_store.h>
 #include <towpath/kv/tiers/block_tier.h>
 #include <towpath/run/mutex.h>

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/peers/catalogue_exchange.h>
 #include <towpath/kv/peers/peer_leases.h>
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <towpath/blockcopy/layout_package.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/peers/known_peers.h>
 
 namespace towpath::kv {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/connector/numbers.h>
 #include <towpath/kv/peers/peer_message.h>
 #include <towpath/wire/decoder.h>

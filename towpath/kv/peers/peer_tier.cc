@@ -2,7 +2,7 @@
 #include <cstring>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/peers/peer_tier.h>
 #include <towpath/kv/tiers/block_bytes.h>
 #include <towpath/layout/builder.h>

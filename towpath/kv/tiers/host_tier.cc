@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/tiers/block_bytes.h>
 #include <towpath/kv/tiers/host_tier.h>
 

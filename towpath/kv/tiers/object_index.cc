@@ -2,7 +2,7 @@
 #include <charconv>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/disk/segment_format.h>
 #include <towpath/kv/tiers/object_index.h>
 

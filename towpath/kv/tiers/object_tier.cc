@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/tiers/object_tier.h>
 #include <towpath/memory/object_region.h>
 #include <towpath/memory/system_region.h>

@@ -8,7 +8,7 @@
 // or damaged, are never taken. Others may fill the same prefix: equal hashes, equal bytes.
 //
 // A store takes objects whole and an agent removes none: a block that is removed is put over with a
-// record that says so. With a shelf (object_shelf.h) it is removed, and the tier has a bound, over
+// record that says so. With a shelf (object_index.h) it is removed, and the tier has a bound, over
 // all its lives: what exceeds it goes, as the policy says (object_index.h). Each task has a slot
 // of registered memory, through which its bytes are copied; only proven ones leave it. Thread: that
 // of BlockTier. The agent may be driven elsewhere besides.

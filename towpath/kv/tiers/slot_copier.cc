@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/tiers/block_bytes.h>
 #include <towpath/kv/tiers/slot_copier.h>
 

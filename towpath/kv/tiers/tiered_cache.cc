@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/tiers/in_flight.h>
 #include <towpath/run/futex.h>
 #include <towpath/sys/clock.h>

@@ -42,7 +42,7 @@
 #include <towpath/run/poller.h>
 #include <towpath/run/waker.h>
 #include <towpath/telemetry/cache_meter.h>
-#include <towpath/telemetry/histogram.h>
+#include <towpath/telemetry/metrics.h>
 
 namespace towpath::kv {
 

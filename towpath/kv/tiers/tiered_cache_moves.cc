@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/kv/tiers/block_bytes.h>
 #include <towpath/kv/tiers/in_flight.h>
 #include <towpath/run/futex.h>

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <memory>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/device/device.h>
 
 namespace towpath::kv::testing {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/testing/recording_registrar.h>
 
 namespace towpath::memory::testing {

@@ -15,7 +15,6 @@
 
 #include <towpath/memory/registrar.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/thread_annotations.h>
 
 namespace towpath::memory::testing {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/session/handshake.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>

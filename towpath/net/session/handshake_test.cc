@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/session/handshake.h>
 
 namespace towpath::net {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/session/seal.h>
 #include <towpath/wire/little_endian.h>
 

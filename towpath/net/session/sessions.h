@@ -21,8 +21,8 @@
 #include <utility>
 
 #include <towpath/net/session/session.h>
-#include <towpath/telemetry/counter.h>
 #include <towpath/telemetry/log.h>
+#include <towpath/telemetry/metrics.h>
 
 namespace towpath::net {
 

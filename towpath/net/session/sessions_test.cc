@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/session/sessions_fixture.h>
 
 namespace towpath::net {

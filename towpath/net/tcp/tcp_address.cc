@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/digest.h>
 #include <towpath/net/tcp/tcp_address.h>
 #include <towpath/sys/os_error.h>

@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/tcp/tcp_address.h>
 #include <towpath/net/tcp/tcp_newcomers.h>
 #include <towpath/net/tcp/tcp_worker.h>

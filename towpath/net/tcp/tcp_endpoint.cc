@@ -3,7 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/tcp/tcp_endpoint.h>
 
 namespace towpath::net {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/tcp/tcp_endpoint.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/fd.h>

@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/endpoint.h>
 #include <towpath/net/tcp/tcp_newcomers.h>
 

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/tcp/tcp_address.h>
 #include <towpath/net/tcp/tcp_receiver.h>
 

@@ -9,7 +9,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/tcp/tcp_address.h>
 #include <towpath/net/tcp/tcp_worker.h>
 #include <towpath/run/eventually.h>

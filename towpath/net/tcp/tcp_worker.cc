@@ -5,7 +5,7 @@
 #include <netinet/in.h>
 
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/keys.h>
 #include <towpath/net/listener.h>
 #include <towpath/net/tcp/tcp_address.h>

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/tls/tls_library.h>
 #include <towpath/net/tls/tls_stream.h>
 

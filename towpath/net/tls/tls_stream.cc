@@ -6,7 +6,7 @@
 #include <openssl/x509v3.h>
 
 #include <towpath/core/check.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/tls/tls_stream.h>
 
 namespace towpath::net {

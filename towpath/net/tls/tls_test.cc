@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/tls/tls_context.h>
 #include <towpath/sys/temporary_directory.h>
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/core/words.h>
 #include <towpath/net/ucx/ucx_devices.h>
 

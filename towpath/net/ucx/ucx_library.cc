@@ -5,7 +5,7 @@
 
 #include <ucs/debug/log_def.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/ucx/ucx_library.h>
 #include <towpath/sys/dynamic_library.h>
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <towpath/core/bytes.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/ucx/ucx_staging.h>
 
 namespace towpath::net {

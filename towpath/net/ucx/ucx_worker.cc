@@ -7,7 +7,7 @@
 
 #include <sys/eventfd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/ucx/ucx_devices.h>
 #include <towpath/net/ucx/ucx_library.h>
 #include <towpath/net/ucx/ucx_receives.h>

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/messages/frames.h>
 #include <towpath/wire/little_endian.h>
 

@@ -14,6 +14,7 @@
 // Thread: one at a time.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -22,12 +23,95 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/core/secret.h>
+#include <towpath/net/messages/message_worker.h>
 #include <towpath/net/session/sessions.h>
-#include <towpath/shmem/messages/arrivals.h>
-#include <towpath/shmem/messages/inbound_body.h>
+#include <towpath/shmem/messages/frames.h>
 #include <towpath/shmem/messages/network.h>
 
 namespace towpath::shmem {
+
+// Arrivals: brings members of other hosts to the barriers of this one.
+//
+// On each host a gathering counts all members of its team: neighbours arrive by themselves, those
+// of other hosts are brought here by what they sent. A member that is a round ahead (everybody has
+// reached its host already, but not this one) waits until the round here is over.
+// Thread: one at a time; other PEs of the host use the barriers meanwhile.
+class Arrivals {
+ public:
+  explicit Arrivals(const JobView& job) : job_(job) {}
+
+  void take(std::uint32_t from, ArrivalFrame arrival);
+  /// Brings those whose round has come; whether some still wait.
+  bool settle();
+
+ private:
+  struct Guest {
+    std::uint32_t from;
+    ArrivalFrame arrival;
+  };
+  struct Seat {
+    std::uint32_t slot, member;
+    friend auto operator<=>(const Seat&, const Seat&) = default;
+  };
+
+  bool seat(const Guest& guest);
+
+  const JobView& job_;
+  std::deque<Guest> waiting_;
+  std::map<Seat, std::uint32_t> last_round_;  // of the gathering, in which a member was brought
+};
+
+// InboundBody: what of a frame is not in its head, while it comes.
+//
+// In its turn a frame's body goes straight to where it belongs, which is asked for anew before each
+// part of it. One that comes before its turn, and a handshake, is kept.
+// Thread: as Links.
+class InboundBody final : public net::BodySink {
+ public:
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    /// Where the body of a frame in its turn belongs, all of it; empty: nowhere any more.
+    virtual ByteSpan room_for(const Frame& frame) = 0;
+    /// It has come, whole.
+    virtual void on_body(InboundBody& body) = 0;
+  };
+
+  explicit InboundBody(Owner& owner) : owner_(owner) {}
+  InboundBody(const InboundBody&) = delete;
+  InboundBody& operator=(const InboundBody&) = delete;
+
+  /// Both borrow the message's head, which lives until done().
+  Frame frame;
+  ConstByteSpan head;
+  std::uint64_t from = 0;  ///< the connection over which it comes
+  bool is_kept = false;
+  Bytes kept;
+
+  void begin(const Frame& its_frame, ConstByteSpan its_head, std::uint64_t its_from, bool keeps) {
+    frame = its_frame;
+    head = its_head;
+    from = its_from;
+    is_kept = keeps;
+    kept.resize(keeps ? frame.body_bytes : 0);
+    came_ = 0;
+  }
+
+  std::size_t room(std::span<ByteSpan> into) override {
+    const ByteSpan all = is_kept ? ByteSpan(kept) : owner_.room_for(frame);
+    if (all.size() <= came_) return 0;
+    into.front() = all.subspan(came_);
+    return 1;
+  }
+  void came(std::uint64_t bytes) override { came_ += bytes; }
+  void done(bool whole) override {
+    if (whole) owner_.on_body(*this);
+  }
+
+ private:
+  Owner& owner_;
+  std::uint64_t came_ = 0;
+};
 
 /// Where a PE is reached, and which life of it is there.
 struct PeerPlace {

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include <towpath/core/checked.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/fence.h>
 #include <towpath/shmem/messages/links.h>
 #include <towpath/shmem/team_slots.h>

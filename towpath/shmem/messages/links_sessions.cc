@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/messages/links.h>
 
 namespace towpath::shmem {

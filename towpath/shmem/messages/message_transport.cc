@@ -2,7 +2,7 @@
 
 #include <sched.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/messages/message_transport.h>
 
 namespace towpath::shmem {

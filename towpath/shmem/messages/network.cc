@@ -1,4 +1,4 @@
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/tcp/tcp_worker.h>
 #include <towpath/net/ucx/ucx_worker.h>
 #include <towpath/shmem/messages/frames.h>

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/nvshmem/nvshmem_library.h>
 
 namespace towpath::shmem {

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <optional>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/shmem/job.h>
 #include <towpath/shmem/pmix/pmix_abi.h>
 #include <towpath/shmem/pmix/pmix_exchange.h>

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/messages/testing/fake_network.h>
 #include <towpath/shmem/messages/links.h>
 

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/ucx/testing/real_ucx.h>
 #include <towpath/shmem/hosts.h>
 #include <towpath/shmem/testing/pes.h>

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/fd.h>
 
 namespace towpath::sys::testing {

@@ -14,7 +14,7 @@
 #include <towpath/backend/testing/backend_stand.h>
 #include <towpath/backends/nvme/nvme_backend.h>
 #include <towpath/backends/nvme/testing/fake_driver.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/mapping.h>
 
 namespace towpath::backends::nvme {

@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 
 #include <towpath/backends/object/reply.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/listener.h>
 #include <towpath/sys/byte_stream.h>
 #include <towpath/sys/fd.h>

@@ -10,7 +10,7 @@
 
 #include <towpath/backend/backend.h>
 #include <towpath/backends/object/testing/script_server.h>
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::object::testing {
 

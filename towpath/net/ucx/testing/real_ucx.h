@@ -6,7 +6,7 @@
 
 #include <dlfcn.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 #include <towpath/net/ucx/ucx_worker.h>
 
 namespace towpath::net::testing {

@@ -1,4 +1,4 @@
-#include <towpath/backends/gds/memories.h>
+#include <towpath/backends/gds/engine.h>
 
 namespace towpath::backends::gds {
 

@@ -2,7 +2,7 @@
 #include <cctype>
 #include <cmath>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath {
 

@@ -1,16 +1,16 @@
 #include <gtest/gtest.h>
 
-#include <towpath/core/text.h>
+#include <towpath/core/format.h>
 
 namespace towpath {
 namespace {
 
-TEST(TextTest, cat_joins_text_and_numbers) {
+TEST(FormatTest, cat_joins_text_and_numbers) {
   EXPECT_EQ(cat("a", 1, ' ', std::string("b"), -2, true), "a1 b-2true");
   EXPECT_EQ(hex(0x1f40), "0x1f40");
 }
 
-TEST(TextTest, sizes_print_exactly_where_they_can) {
+TEST(FormatTest, sizes_print_exactly_where_they_can) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(1500), "1500 B");
   EXPECT_EQ(format_bytes(65536), "64 KiB");
@@ -18,7 +18,7 @@ TEST(TextTest, sizes_print_exactly_where_they_can) {
   EXPECT_EQ(format_bytes(3ULL << 30), "3 GiB");
 }
 
-TEST(TextTest, sizes_parse_with_the_usual_units) {
+TEST(FormatTest, sizes_parse_with_the_usual_units) {
   EXPECT_EQ(parse_bytes("4096").value(), 4096U);
   EXPECT_EQ(parse_bytes("64K").value(), 65536U);
   EXPECT_EQ(parse_bytes("64KiB").value(), 65536U);
@@ -29,12 +29,12 @@ TEST(TextTest, sizes_parse_with_the_usual_units) {
   }
 }
 
-TEST(TextTest, printable_shows_any_bytes_and_cuts_long_ones) {
+TEST(FormatTest, printable_shows_any_bytes_and_cuts_long_ones) {
   EXPECT_EQ(printable(std::string_view("a\0\n\\z", 5)), "a\\x00\\x0a\\x5cz");
   EXPECT_EQ(printable("abcdef", 3), "abc...");
 }
 
-TEST(TextTest, path_safe_keeps_two_names_apart) {
+TEST(FormatTest, path_safe_keeps_two_names_apart) {
   EXPECT_EQ(path_safe("decode-0"), "decode-0");
   EXPECT_EQ(path_safe("a/b%c"), "a%2fb%25c");
   EXPECT_EQ(path_safe(".."), "%2e.");
@@ -42,7 +42,7 @@ TEST(TextTest, path_safe_keeps_two_names_apart) {
   EXPECT_NE(path_safe(""), path_safe("%"));
 }
 
-TEST(TextTest, folds_the_case_of_ascii_letters_only) {
+TEST(FormatTest, folds_the_case_of_ascii_letters_only) {
   EXPECT_EQ(lower("UCX_Tls-9\xc3\x84"), "ucx_tls-9\xc3\x84");
   EXPECT_EQ(upper("ucx_tls-9\xc3\xa4"), "UCX_TLS-9\xc3\xa4");
 }
