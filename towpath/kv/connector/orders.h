@@ -74,7 +74,7 @@ struct WorkerReport {
   std::vector<TierIndex> tiers;
   std::vector<TierCost> costs;  ///< that have changed; an hour stands for more
   std::vector<HintAnswer> hints{};
-  /// Of `stored`, those that outlive this worker's process (BlockKeeper::outlives_this()).
+  /// Of `stored`, those that outlive this worker's process (TieredKeeper::outlives_this()).
   std::vector<BlockHash> lasting{};
 
   bool says_nothing() const { return *this == WorkerReport{.worker = worker}; }

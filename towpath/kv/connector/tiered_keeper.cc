@@ -191,61 +191,62 @@ Status TieredKeeper::keep(PartialBlock&& block, const KeptBlock& as) {
 
 // Bringing ---------------------------------------------------------------------------------------
 
-/// What was in memory, at once; what comes up from below, as it does.
-class TieredKeeper::Coming final : public ComingBlocks {
- public:
-  Coming(TieredKeeper& keeper, std::span<const BlockHash> hashes, std::uint8_t priority)
-      : keeper_(keeper) {
-    std::vector<CachedBlock> missing;
-    for (std::size_t i = 0; i < hashes.size(); ++i) {
-      Result<BlockRef> here = keeper_.from_memory(hashes[i]);
-      if (here.ok()) {
-        known_.push_back({i, *std::move(here), {}});
-      } else if (!keeper_.has(hashes[i])) {
-        known_.push_back({i, {}, here.status()});
-      } else {
-        missing.push_back({hashes[i], {}});
-        below_.push_back({i, hashes[i]});
-      }
+ComingBlocks::ComingBlocks(TieredKeeper& keeper, std::span<const BlockHash> hashes,
+                           std::uint8_t priority)
+    : keeper_(keeper) {
+  std::vector<CachedBlock> missing;
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    Result<BlockRef> here = keeper_.from_memory(hashes[i]);
+    if (here.ok()) {
+      known_.push_back({i, *std::move(here), {}});
+    } else if (!keeper_.has(hashes[i])) {
+      known_.push_back({i, {}, here.status()});
+    } else {
+      missing.push_back({hashes[i], {}});
+      below_.push_back({i, hashes[i]});
     }
-    Result<Promotion> rising = keeper_.cache_->promote(missing, priority);
-    if (rising.ok()) {
-      rising_ = *std::move(rising);
-      return;
-    }
-    for (const LowerTiers& one : below_) known_.push_back({one.index, {}, rising.status()});
-    below_.clear();
   }
-
-  std::vector<Came> take() override {
-    std::vector<Came> came = std::exchange(known_, {});
-    if (!rising_) return came;
-    for (Promoted& one : rising_->take()) {
-      const LowerTiers& wanted = below_[promoted_++];
-      keeper_.check_name(one, wanted.hash);
-      came.push_back({wanted.index, std::move(one.block), std::move(one.status)});
-    }
-    return came;
+  Result<Promotion> rising = keeper_.cache_->promote(missing, priority);
+  if (rising.ok()) {
+    rising_ = *std::move(rising);
+    return;
   }
+  for (const OfLowerTiers& one : below_) known_.push_back({one.index, {}, rising.status()});
+  below_.clear();
+}
 
-  std::size_t left() const override { return known_.size() + below_.size() - promoted_; }
-
- private:
-  struct LowerTiers {
-    std::size_t index;
-    BlockHash hash;
-  };
-
-  TieredKeeper& keeper_;
-  std::vector<Came> known_;
-  std::vector<LowerTiers> below_;
-  std::optional<Promotion> rising_;  // those below, in their order
-  std::size_t promoted_ = 0;         // of them
-};
+std::vector<ComingBlocks::Came> ComingBlocks::take() {
+  std::vector<Came> came = std::exchange(known_, {});
+  if (!rising_) return came;
+  for (Promoted& one : rising_->take()) {
+    const OfLowerTiers& wanted = below_[promoted_++];
+    keeper_.check_name(one, wanted.hash);
+    came.push_back({wanted.index, std::move(one.block), std::move(one.status)});
+  }
+  return came;
+}
 
 std::unique_ptr<ComingBlocks> TieredKeeper::bring(std::span<const BlockHash> hashes,
                                                   std::uint8_t priority) {
-  return std::make_unique<Coming>(*this, hashes, priority);
+  return std::unique_ptr<ComingBlocks>(new ComingBlocks(*this, hashes, priority));
+}
+
+std::vector<Result<BlockRef>> TieredKeeper::hold(std::span<const BlockHash> hashes,
+                                                 const std::function<void()>& meanwhile) {
+  constexpr Duration kNap = std::chrono::milliseconds(1);
+  std::vector<Result<BlockRef>> held(hashes.size(), BlockRef());
+  for (const auto coming = bring(hashes, kUsualPriority);;) {
+    for (ComingBlocks::Came& came : coming->take()) {
+      if (came.status.ok())
+        held[came.index] = std::move(came.block);
+      else
+        held[came.index] = std::move(came.status);
+    }
+    if (coming->left() == 0) return held;
+    const bool more = progress();
+    if (meanwhile) meanwhile();
+    if (!more) wait_for_work(kNap);
+  }
 }
 
 /// Proven. Being wanted is to be seen: that may be what the block needs to go down.
@@ -287,7 +288,7 @@ void TieredKeeper::hear_news() {
   if (news_.events.size() > kMostKept) news_ = {.events = {}, .some_were_lost = true};
 }
 
-BlockKeeper::News TieredKeeper::take_news() {
+TieredKeeper::News TieredKeeper::take_news() {
   if (leases_) (void)leases_->progress();  // who has no thread answers peers here, too
   (void)hints_->progress();
   hear_news();

@@ -1,20 +1,33 @@
-// TieredKeeper: a BlockKeeper over a TieredCache: host memory, and the tiers below it. What is kept
-// is demoted a little later, and comes back from there when the memory is wanted for others, or
-// after a restart. With peers, their blocks are the lowest tier, and those here are granted to
-// them. What moves below is moved by a thread, or by progress(). Thread: loop, with peers the
-// manager's.
+// TieredKeeper: where a worker of an engine keeps the blocks that the engine may want again: host
+// memory, and the tiers below it, in a TieredCache.
+//
+//   room() --> the worker fills the slots --> keep(): digested, and held from now on
+//   bring() --progress()--> blocks in host memory, each proven against its digest just before
+//
+// What is kept is demoted a little later, and comes back from there when the memory is wanted for
+// others, or after a restart. With peers, their blocks are the lowest tier, and those here are
+// granted to them. What moves below is moved by a thread, or by progress(); nothing waits but
+// hold(). Invariants: a block that comes has the bytes that keep() was given, or there is no block.
+// Its digest is salted with its hash, so that a block in another's place does not pass. Thread:
+// loop, with peers the manager's.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include <towpath/kv/connector/block_keeper.h>
+#include <towpath/core/clock.h>
+#include <towpath/kv/blocks/block_directory.h>
+#include <towpath/kv/blocks/block_handles.h>
 #include <towpath/kv/connector/hint_runner.h>
+#include <towpath/kv/connector/hints.h>
 #include <towpath/kv/figures.h>
 #include <towpath/kv/tiers/tiered_cache.h>
+#include <towpath/layout/physical_layout.h>
 #include <towpath/run/worker.h>
 
 namespace towpath::agent {
@@ -30,6 +43,7 @@ class BlockCollector;
 class HandOver;
 class PeerLeases;
 class RelayedTier;
+class TieredKeeper;
 
 struct KeeperPeers {
   agent::Agent* agent = nullptr;  ///< with `manager`, outlives the keeper
@@ -61,36 +75,104 @@ struct TieredKeeperParts {
   bool background = false;
 };
 
-class TieredKeeper final : public BlockKeeper {
+struct KeptBlock {
+  BlockHash hash = 0;
+  std::uint8_t priority = kUsualPriority;
+  TenantId tenant = 0;
+};
+
+/// Blocks that were asked for together (TieredKeeper::bring()), on their way to memory while their
+/// keeper makes progress. When it goes, those that have not come are given up. The keeper outlives
+/// it.
+class ComingBlocks {
+ public:
+  /// A block is there, and its bytes stay as they are while its handle lives; or `status` says why
+  /// not: not_found; corrupt (quarantined); exhausted (no slot to bring it to, or too many wait:
+  /// ask again when some have gone); what reading it failed with.
+  struct Came {
+    std::size_t index = 0;  ///< among those that were asked for
+    BlockRef block;
+    Status status;
+  };
+  /// What came since the last call, or cannot come: each is reported once, in any order.
+  std::vector<Came> take();
+  /// How many take() has not reported.
+  std::size_t left() const { return known_.size() + below_.size() - promoted_; }
+
+ private:
+  friend class TieredKeeper;
+  struct OfLowerTiers {
+    std::size_t index;
+    BlockHash hash;
+  };
+  ComingBlocks(TieredKeeper& keeper, std::span<const BlockHash> hashes, std::uint8_t priority);
+
+  TieredKeeper& keeper_;
+  std::vector<Came> known_;  // what was in memory
+  std::vector<OfLowerTiers> below_;
+  std::optional<Promotion> rising_;  // those below, in their order
+  std::size_t promoted_ = 0;         // of them
+};
+
+class TieredKeeper {
  public:
   /// Errors: those of TieredCache::make(), and with peers of PeerTier::make() and
   /// PeerLeases::make().
   static Result<std::unique_ptr<TieredKeeper>> make(TieredKeeperParts parts);
   /// Writes what is not yet below.
-  ~TieredKeeper() override;
+  ~TieredKeeper();
+  TieredKeeper(const TieredKeeper&) = delete;
+  TieredKeeper& operator=(const TieredKeeper&) = delete;
 
-  const layout::PhysicalLayout& memory() const override { return cache_->layout(); }
-  Result<std::vector<PartialBlock>> room(SlotId count, TenantId tenant) override;
-  Status keep(PartialBlock&& block, const KeptBlock& as) override;
-  bool has(BlockHash hash) const override { return block_directory_->tiers_of(hash) != 0; }
-  bool outlives_this(BlockHash hash) const override {
+  /// Host memory: the block of a handle lies in the block of the same number here.
+  const layout::PhysicalLayout& memory() const { return cache_->layout(); }
+
+  /// For blocks of this tenant (0: of none), all of them or none. Errors: exhausted (the rest is
+  /// held, or others').
+  Result<std::vector<PartialBlock>> room(SlotId count, TenantId tenant);
+  /// It goes on to the lower tiers in its time, the more urgent first.
+  /// Errors: those of digesting and registering; the block is then given back.
+  Status keep(PartialBlock&& block, const KeptBlock& as);
+
+  bool has(BlockHash hash) const { return block_directory_->tiers_of(hash) != 0; }
+  /// Whether it is where this process's end does not reach: in files and objects, synced; with a
+  /// server.
+  bool outlives_this(BlockHash hash) const {
     return (block_directory_->tiers_of(hash) & lasting_) != 0;
   }
-  std::unique_ptr<ComingBlocks> bring(std::span<const BlockHash> hashes,
-                                      std::uint8_t priority) override;
-  /// And serves peers.
-  bool progress() override;
-  void wait_for_work(Duration most) override;
-  Status sync() override;
-  News take_news() override;
-  TierIndex tier_of(BlockHash hash) const override {
-    return block_directory_->fastest(hash).value_or(0);
-  }
-  std::vector<TierCost> costs() const override { return cache_->costs(); }
-  void hint(HintOrder order) override { hints_->take(std::move(order)); }
-  std::vector<HintAnswer> take_hint_answers() override { return hints_->take_answers(); }
-  bool has_hints() const override { return !hints_->is_idle(); }
+  /// Those in memory are proven now; the others are brought there together, the more urgent first.
+  std::unique_ptr<ComingBlocks> bring(std::span<const BlockHash> hashes, std::uint8_t priority);
+  /// Brings, and waits for all: as many answers, in order. Called while it waits: what else this
+  /// thread has to drive.
+  std::vector<Result<BlockRef>> hold(std::span<const BlockHash> hashes,
+                                     const std::function<void()>& meanwhile = {});
 
+  /// Does a bounded amount of work: bringing, writing what is not yet on the lower tiers, serving
+  /// peers. True: there is more.
+  bool progress();
+  /// Sleeps until progress() may bring something, or so long; not at all where nothing is awaited.
+  void wait_for_work(Duration most);
+  /// What was kept so far, and is held yet, survives this process. Errors: of the lower tiers;
+  /// unavailable (a server did not take some).
+  Status sync();
+
+  struct News {
+    bool is_anew = false;           ///< `stored` is all there is: forget what was reported before
+    std::vector<BlockHash> stored;  ///< may be asked for; some twice
+    std::vector<BlockHash> lost;    ///< that were asked for and are gone
+  };
+  /// Since the last call; the first says what was there from the start.
+  News take_news();
+  /// Does it as it makes progress; each is answered once.
+  void hint(HintOrder order) { hints_->take(std::move(order)); }
+  std::vector<HintAnswer> take_hint_answers() { return hints_->take_answers(); }
+  /// A hint is under way; one that waits for its time is not.
+  bool has_hints() const { return !hints_->is_idle(); }
+
+  /// The fastest tier that has the block now; 0: memory.
+  TierIndex tier_of(BlockHash hash) const { return block_directory_->fastest(hash).value_or(0); }
+  /// Of the tiers below memory, as measured so far.
+  std::vector<TierCost> costs() const { return cache_->costs(); }
   KeeperFigures figures() const;
 
   /// Null: there are none.
@@ -100,7 +182,7 @@ class TieredKeeper final : public BlockKeeper {
   CollectorFigures collecting() const;
 
  private:
-  class Coming;
+  friend class ComingBlocks;
   Status start_background();
   Status relay(std::unique_ptr<BlockTier>& peers, agent::Agent& agent);
   void serve_or_be_served(const KeeperPeers& peers);

@@ -32,7 +32,7 @@ Status no_layer(std::uint64_t layer, std::uint64_t layers) {
 
 Result<std::unique_ptr<ConnectorWorker>> ConnectorWorker::make(
     ConnectorWorkerOptions options, blockcopy::LayoutHandle cache,
-    std::unique_ptr<BlockKeeper> keeper) {
+    std::unique_ptr<TieredKeeper> keeper) {
   if (options.manager == nullptr || keeper == nullptr || options.blocks_at_once == 0)
     return error(Code::invalid_argument, "a connector's worker needs a manager and a keeper",
                  "fill in ConnectorWorkerOptions");
@@ -57,7 +57,7 @@ Result<std::unique_ptr<ConnectorWorker>> ConnectorWorker::make(
 }
 
 ConnectorWorker::ConnectorWorker(ConnectorWorkerOptions options, blockcopy::LayoutHandle cache,
-                                 layout::LayoutConfig config, std::unique_ptr<BlockKeeper> keeper)
+                                 layout::LayoutConfig config, std::unique_ptr<TieredKeeper> keeper)
     : options_(options), cache_(cache), config_(config), keeper_(std::move(keeper)) {
   report_.worker = options_.rank;
 }
@@ -234,7 +234,7 @@ WorkerReport ConnectorWorker::take_report() {
 
 WorkerReport ConnectorWorker::report_so_far() {
   note_ends();
-  BlockKeeper::News news = keeper_->take_news();
+  TieredKeeper::News news = keeper_->take_news();
   note_hints();
   WorkerReport report = std::exchange(report_, {.worker = options_.rank});
   report.is_first = news.is_anew;

@@ -26,8 +26,8 @@
 #include <vector>
 
 #include <towpath/blockcopy/transfer_manager.h>
-#include <towpath/kv/connector/block_keeper.h>
 #include <towpath/kv/connector/orders.h>
+#include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/tiers/pace.h>
 
 namespace towpath::kv {
@@ -45,7 +45,7 @@ class ConnectorWorker {
   /// heads as the keeper's memory. Errors: invalid_argument (it has others; no manager), not_found.
   static Result<std::unique_ptr<ConnectorWorker>> make(ConnectorWorkerOptions options,
                                                        blockcopy::LayoutHandle cache,
-                                                       std::unique_ptr<BlockKeeper> keeper);
+                                                       std::unique_ptr<TieredKeeper> keeper);
   /// Waits for saves that are under way; loads are cancelled.
   ~ConnectorWorker();
   ConnectorWorker(const ConnectorWorker&) = delete;
@@ -96,7 +96,7 @@ class ConnectorWorker {
 
   /// What was saved so far survives this process. Errors: the keeper's.
   Status sync();
-  const BlockKeeper& keeper() const { return *keeper_; }
+  const TieredKeeper& keeper() const { return *keeper_; }
 
   /// How long the engine was in here.
   struct EngineTime {
@@ -155,7 +155,7 @@ class ConnectorWorker {
   };
 
   ConnectorWorker(ConnectorWorkerOptions options, blockcopy::LayoutHandle cache,
-                  layout::LayoutConfig config, std::unique_ptr<BlockKeeper> keeper);
+                  layout::LayoutConfig config, std::unique_ptr<TieredKeeper> keeper);
 
   class Timed;
   static void wait_until_ended(blockcopy::TransferJob& job);
@@ -191,7 +191,7 @@ class ConnectorWorker {
   const ConnectorWorkerOptions options_;
   const blockcopy::LayoutHandle cache_;
   const layout::LayoutConfig config_;  // of the engine's cache
-  std::unique_ptr<BlockKeeper> keeper_;
+  std::unique_ptr<TieredKeeper> keeper_;
   blockcopy::LayoutHandle memory_;  // the keeper's
   std::uint64_t first_layer_ = 0;
   std::deque<Load> step_loads_;

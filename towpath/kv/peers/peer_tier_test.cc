@@ -414,7 +414,7 @@ TEST_F(PeerTierTest, a_new_catalogue_takes_away_what_it_does_not_name_and_leaves
   (void)near.keeper->take_news();
   far.put(kBlocks + 1);  // in the place of the first
   ASSERT_TRUE(near.learn(far.catalogue()).ok());
-  const BlockKeeper::News news = near.keeper->take_news();
+  const TieredKeeper::News news = near.keeper->take_news();
   EXPECT_THAT(news.stored, ElementsAre(kBlocks + 1));
   EXPECT_THAT(news.lost, ElementsAre(1U));
   EXPECT_TRUE(near.keeper->has(2));
