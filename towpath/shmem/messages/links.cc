@@ -69,10 +69,9 @@ Status Links::greet(const Remote::Here& here, PeerGroup group) {
   here_ = here;
   secret_ = std::move(group.secret);
   arrivals_.emplace(*here.job);
-  InboundBody::Owner& owner = *this;
   for (std::uint32_t pe = 0; pe < group.places.size(); ++pe) {
     if (group.places[pe].address.empty()) continue;
-    Link& link = links_.try_emplace(pe, pe, std::move(group.places[pe]), owner).first->second;
+    Link& link = links_.try_emplace(pe, pe, std::move(group.places[pe]), *this).first->second;
     // Until it is dialled, or has dialled, it is awaited: nobody is heard, and the time counts.
     const net::SessionPath path = path_to(link);
     link.adopt(std::make_unique<net::Session>(path.peer, path.numbers, clock_.now()));

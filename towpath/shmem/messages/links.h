@@ -66,18 +66,11 @@ class Arrivals {
 // In its turn a frame's body goes straight to where it belongs, which is asked for anew before each
 // part of it. One that comes before its turn, and a handshake, is kept.
 // Thread: as Links.
+class Links;
+
 class InboundBody final : public net::BodySink {
  public:
-  class Owner {
-   public:
-    virtual ~Owner() = default;
-    /// Where the body of a frame in its turn belongs, all of it; empty: nowhere any more.
-    virtual ByteSpan room_for(const Frame& frame) = 0;
-    /// It has come, whole.
-    virtual void on_body(InboundBody& body) = 0;
-  };
-
-  explicit InboundBody(Owner& owner) : owner_(owner) {}
+  explicit InboundBody(Links& links) : links_(links) {}
   InboundBody(const InboundBody&) = delete;
   InboundBody& operator=(const InboundBody&) = delete;
 
@@ -97,19 +90,12 @@ class InboundBody final : public net::BodySink {
     came_ = 0;
   }
 
-  std::size_t room(std::span<ByteSpan> into) override {
-    const ByteSpan all = is_kept ? ByteSpan(kept) : owner_.room_for(frame);
-    if (all.size() <= came_) return 0;
-    into.front() = all.subspan(came_);
-    return 1;
-  }
+  std::size_t room(std::span<ByteSpan> into) override;
   void came(std::uint64_t bytes) override { came_ += bytes; }
-  void done(bool whole) override {
-    if (whole) owner_.on_body(*this);
-  }
+  void done(bool whole) override;
 
  private:
-  Owner& owner_;
+  Links& links_;
   std::uint64_t came_ = 0;
 };
 
@@ -138,8 +124,8 @@ struct EarlyFrame {
 };
 
 struct Link {
-  Link(std::uint32_t its_pe, PeerPlace its_place, InboundBody::Owner& owner)
-      : pe(its_pe), place(std::move(its_place)), inbound(owner) {}
+  Link(std::uint32_t its_pe, PeerPlace its_place, Links& links)
+      : pe(its_pe), place(std::move(its_place)), inbound(links) {}
   void adopt(std::unique_ptr<net::Session> its_session) noexcept {
     session = std::move(its_session);
     session->owner = this;
@@ -169,7 +155,7 @@ struct Link {
   std::size_t unsent() const noexcept { return session->unsent(); }
 };
 
-class Links final : private net::MessageListener, private InboundBody::Owner {
+class Links final : private net::MessageListener {
  public:
   Links(const Clock& clock, const Heartbeat& heartbeat, telemetry::Log log = {})
       : clock_(clock), heartbeat_(heartbeat), log_(std::move(log)) {}
@@ -208,9 +194,11 @@ class Links final : private net::MessageListener, private InboundBody::Owner {
   Status on_answer(void* owner, const net::Message& message, ConstByteSpan body) override;
   void on_broken(void* owner, const Status& why) override;
   void on_refused(std::string_view address, const Status& why) override;
-  // InboundBody::Owner
-  ByteSpan room_for(const Frame& frame) override;
-  void on_body(InboundBody& body) override;
+  friend class InboundBody;
+  /// Where the body of a frame in its turn belongs, all of it; empty: nowhere any more.
+  ByteSpan room_for(const Frame& frame);
+  /// It has come, whole.
+  void on_body(InboundBody& body);
 
   // How links open: links_sessions.cc
   void open_sessions();

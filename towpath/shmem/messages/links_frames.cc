@@ -72,6 +72,17 @@ Link* Links::speaker_of(const Frame& frame, const net::Message& message) {
 
 // ---- Bodies
 
+std::size_t InboundBody::room(std::span<ByteSpan> into) {
+  const ByteSpan all = is_kept ? ByteSpan(kept) : links_.room_for(frame);
+  if (all.size() <= came_) return 0;
+  into.front() = all.subspan(came_);
+  return 1;
+}
+
+void InboundBody::done(bool whole) {
+  if (whole) links_.on_body(*this);
+}
+
 ByteSpan Links::room_for(const Frame& frame) {
   const FrameHeader& header = frame.header;
   if (!check_body(frame).ok()) return {};
