@@ -19,16 +19,16 @@ class MemoryHop final : public Hop {
 
 class EngineHop final : public Hop {
  public:
-  EngineHop(std::shared_ptr<device::Stream> stream, std::shared_ptr<device::Event> event)
-      : stream_(std::move(stream)), event_(std::move(event)) {}
+  EngineHop(device::CopyStream& stream, std::shared_ptr<device::Event> event)
+      : stream_(stream), event_(std::move(event)) {}
 
   bool has_ended() override {
     if (ended_) return true;
     const auto done = event_->is_done();
     ended_ = !done.ok() || *done;
     if (done.ok()) return ended_;
-    // A stream whose work failed may have passed some of it only: it is quiesced once it is idle.
-    (void)stream_->synchronize();
+    // A stream whose work failed may have passed some of it only.
+    stream_.drop();
     status_ = done.status();
     return true;
   }
@@ -36,7 +36,7 @@ class EngineHop final : public Hop {
   bool needs_polling() const override { return true; }
 
  private:
-  std::shared_ptr<device::Stream> stream_;
+  device::CopyStream& stream_;
   std::shared_ptr<device::Event> event_;
   Status status_;
   bool ended_ = false;
@@ -119,15 +119,11 @@ Result<std::unique_ptr<Hop>> copy_on_stream(const HopRequest& request, const Hop
   const bool to_device = request.target.end == RouteEnd::device;
   const std::uint64_t ordinal = (to_device ? request.target : request.source).location.device_id;
   TOWPATH_TRY(const memory::SharedDevice device, tools.streams.device(ordinal));
-  TOWPATH_TRY(const std::shared_ptr<device::Stream> stream, tools.streams.stream(ordinal));
+  TOWPATH_TRY(device::CopyStream * stream, tools.streams.stream(ordinal));
   TOWPATH_TRY(std::shared_ptr<device::Event> event, device->create_event());
-  if (Status given = give_work(request, *stream, *event); !given.ok()) {
-    // What was given before may be under way: the buffers are not the caller's until it has passed.
-    (void)stream->synchronize();
-    tools.streams.forget(ordinal);
-    return given;
-  }
-  return std::make_unique<EngineHop>(stream, std::move(event));
+  TOWPATH_TRY(
+      stream->give([&](device::Stream& given) { return give_work(request, given, *event); }));
+  return std::make_unique<EngineHop>(*stream, std::move(event));
 }
 
 /// Adds an extent of one of the side's regions; `what` begins at an offset in it.
@@ -168,12 +164,11 @@ Result<memory::SharedDevice> DeviceStreams::device(std::uint64_t ordinal) const 
                "name it in TransferManagerOptions::devices");
 }
 
-Result<std::shared_ptr<device::Stream>> DeviceStreams::stream(std::uint64_t ordinal) {
+Result<device::CopyStream*> DeviceStreams::stream(std::uint64_t ordinal) {
   const auto found = streams_.find(ordinal);
-  if (found != streams_.end()) return found->second;
-  TOWPATH_TRY(const memory::SharedDevice owner, device(ordinal));
-  TOWPATH_TRY(std::shared_ptr<device::Stream> made, owner->create_stream());
-  return streams_[ordinal] = std::move(made);
+  if (found != streams_.end()) return &found->second;
+  TOWPATH_TRY(memory::SharedDevice owner, device(ordinal));
+  return &streams_.emplace(ordinal, std::move(owner)).first->second;
 }
 
 Result<std::unique_ptr<Hop>> start_hop(const HopRequest& request, const HopTools& tools) {

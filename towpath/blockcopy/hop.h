@@ -12,7 +12,7 @@
 
 #include <towpath/agent/agent.h>
 #include <towpath/blockcopy/route.h>
-#include <towpath/device/device.h>
+#include <towpath/device/bounce.h>
 #include <towpath/layout/box_plan.h>
 #include <towpath/layout/layout_descriptor.h>
 #include <towpath/memory/device_region.h>
@@ -48,21 +48,19 @@ class Hop {
   virtual bool needs_polling() const { return false; }
 };
 
-/// A stream for each device that was given, made when it is first needed.
+/// A stream for each device that was given.
 class DeviceStreams {
  public:
   explicit DeviceStreams(std::vector<memory::SharedDevice> devices = {})
       : devices_(std::move(devices)) {}
 
-  /// Errors: not_found (the device was not given to the manager), or the device's.
-  Result<std::shared_ptr<device::Stream>> stream(std::uint64_t ordinal);
+  /// Errors: not_found (the device was not given to the manager).
+  Result<device::CopyStream*> stream(std::uint64_t ordinal);
   Result<memory::SharedDevice> device(std::uint64_t ordinal) const;
-  /// After work of it failed: the next one begins anew.
-  void forget(std::uint64_t ordinal) { streams_.erase(ordinal); }
 
  private:
   std::vector<memory::SharedDevice> devices_;
-  std::map<std::uint64_t, std::shared_ptr<device::Stream>> streams_;
+  std::map<std::uint64_t, device::CopyStream> streams_;
 };
 
 /// What hops are made with. All of it outlives them.

@@ -6,24 +6,6 @@
 
 namespace towpath::staging {
 
-Result<StagingBuffer> StagingBuffer::make(std::shared_ptr<device::Device> device,
-                                          std::uint64_t size_bytes) {
-  StagingBuffer made;
-  auto pinned = device->allocate_pinned(size_bytes);
-  if (pinned.ok()) {
-    made.pinned_ = *std::move(pinned);
-    made.bytes_ = bytes_at(made.pinned_.address(), size_bytes);
-  } else {
-    made.refusal_ = pinned.status().to_string();
-    TOWPATH_TRY(made.plain_, sys::Mapping::anonymous(size_bytes));
-    made.bytes_ = made.plain_.bytes().first(size_bytes);
-  }
-  TOWPATH_TRY(made.to_device_, device->create_stream());
-  TOWPATH_TRY(made.to_host_, device->create_stream());
-  made.device_ = std::move(device);
-  return made;
-}
-
 void Flight::load(StagedOperation& its_operation, std::uint64_t slot_bytes,
                   backend::Memory& buffer) {
   operation = &its_operation;
@@ -113,15 +95,16 @@ void StagedOperation::on_end(const backend::Completion& completion) {
 Result<std::unique_ptr<Lane>> Lane::open(std::shared_ptr<device::Device> device,
                                          backend::Backend& inner, run::Waker& waker,
                                          const Slots& slots) {
-  TOWPATH_TRY(StagingBuffer buffer, StagingBuffer::make(device, slots.count * slots.bytes));
-  TOWPATH_TRY(auto registered, inner.register_memory({.kind = buffer.kind(),
-                                                      .address = buffer.address(),
-                                                      .length = buffer.size(),
+  TOWPATH_TRY(device::BounceSlots memory,
+              device::BounceSlots::make(device.get(), {slots.count, slots.bytes}));
+  TOWPATH_TRY(auto registered, inner.register_memory({.kind = memory.kind(),
+                                                      .address = address_of(memory.bytes().data()),
+                                                      .length = memory.bytes().size(),
                                                       .may_fault = false}));
-  std::unique_ptr<Lane> lane(new Lane(std::move(buffer), std::move(registered), waker, slots));
+  std::unique_ptr<Lane> lane(new Lane(device, std::move(memory), std::move(registered), waker));
   for (std::uint32_t i = 0; i < slots.count; ++i) {
     auto flight = std::make_unique<Flight>();
-    flight->slot_address = lane->buffer_.address() + i * slots.bytes;
+    flight->slot_address = address_of(lane->memory_.take().data());
     flight->inner = inner.make_operation();
     flight->inner->owner = static_cast<Listener*>(flight.get());
     TOWPATH_TRY(flight->copied, device->create_event());
@@ -131,17 +114,18 @@ Result<std::unique_ptr<Lane>> Lane::open(std::shared_ptr<device::Device> device,
   return lane;
 }
 
-Lane::Lane(StagingBuffer buffer, std::unique_ptr<backend::Memory> registered, run::Waker& waker,
-           const Slots& slots)
-    : buffer_(std::move(buffer)),
+Lane::Lane(std::shared_ptr<device::Device> device, device::BounceSlots memory,
+           std::unique_ptr<backend::Memory> registered, run::Waker& waker)
+    : memory_(std::move(memory)),
       registered_(std::move(registered)),
       waker_(waker),
-      slots_(slots) {}
+      to_device_(device),
+      to_host_(std::move(device)) {}
 
 std::string Lane::describe() const {
-  return cat("staged through ", slots_.count, " slots of ", format_bytes(slots_.bytes), " of ",
-             buffer_.refusal().empty() ? "pinned host memory"
-                                       : cat("plain host memory (", buffer_.refusal(), ")"));
+  return cat("staged through ", memory_.size().slots, " slots of ",
+             format_bytes(memory_.size().slot_bytes), " of ",
+             refusal().empty() ? "pinned host memory" : cat("plain host memory (", refusal(), ")"));
 }
 
 void Lane::start(StagedOperation& operation, const backend::Request& request) {
@@ -205,7 +189,7 @@ bool Lane::launch() {
     StagedOperation& operation = *queue_.front();
     Flight& flight = *free_.back();
     free_.pop_back();
-    flight.load(operation, slots_.bytes, *registered_);
+    flight.load(operation, memory_.size().slot_bytes, *registered_);
     ++operation.in_flight_;
     operation.is_loaded() ? queue_.remove(operation) : queue_.rotate();
     operation.write_ ? copy(flight, false) : move(flight);
@@ -228,7 +212,11 @@ bool Lane::advance(Flight& flight) {
   if (flight.state != Flight::State::copying) return false;
   const Result<bool> done = flight.copied->is_done();
   if (done.ok() && !*done) return false;
-  if (!done.ok()) flight.fail(done.status());
+  if (!done.ok()) {
+    // A stream whose work failed may have passed some of it only.
+    stream(!flight.operation->write_).drop();
+    flight.fail(done.status());
+  }
   const bool goes_on = done.ok() && flight.operation->write_ && !flight.operation->cancelled_;
   goes_on ? move(flight) : finish(flight);
   return true;
@@ -245,18 +233,17 @@ void Lane::move(Flight& flight) {
 void Lane::copy(Flight& flight, bool to_device) {
   flight.state = Flight::State::copying;
   if (const Status given = start_copy(flight, to_device); !given.ok()) {
-    // Some may have been given: they end before the slot is used again.
-    (void)(to_device ? buffer_.to_device() : buffer_.to_host()).synchronize();
     flight.fail(given);
     finish(flight);
   }
 }
 
 Status Lane::start_copy(Flight& flight, bool to_device) {
-  device::Stream& stream = to_device ? buffer_.to_device() : buffer_.to_host();
-  TOWPATH_TRY(stream.copy_batch(flight.copies(to_device)));
-  TOWPATH_TRY(stream.record(*flight.copied));
-  return stream.run([&waker = waker_] { waker.wake(); });
+  return stream(to_device).give([&](device::Stream& stream) -> Status {
+    TOWPATH_TRY(stream.copy_batch(flight.copies(to_device)));
+    TOWPATH_TRY(stream.record(*flight.copied));
+    return stream.run([&waker = waker_] { waker.wake(); });
+  });
 }
 
 void Lane::finish(Flight& flight) {

@@ -18,48 +18,12 @@
 #include <towpath/backend/request_progress.h>
 #include <towpath/backend/turn_queue.h>
 #include <towpath/core/bytes.h>
-#include <towpath/core/memory_kind.h>
-#include <towpath/device/device.h>
-#include <towpath/device/stream.h>
-#include <towpath/device/values.h>
+#include <towpath/device/bounce.h>
 #include <towpath/run/waker.h>
-#include <towpath/sys/mapping.h>
 
 namespace towpath::staging {
 
-// StagingBuffer: host memory that device memory is staged through, and the streams that copy.
-//
-// Pinned where the driver gives it; else plain pages, which copy slower and are reported. A backend
-// has it registered as any user's memory. Invariants: the streams die first, and wait for their
-// copies. Thread: immutable.
-class StagingBuffer {
- public:
-  /// Errors: exhausted; the driver's.
-  static Result<StagingBuffer> make(std::shared_ptr<device::Device> device,
-                                    std::uint64_t size_bytes);
-
-  /// pinned or system.
-  MemoryKind kind() const noexcept { return pinned_ ? MemoryKind::pinned : MemoryKind::system; }
-  std::uint64_t address() const noexcept { return address_of(bytes_.data()); }
-  std::uint64_t size() const noexcept { return bytes_.size(); }
-  /// Why it is not pinned; empty: it is.
-  const std::string& refusal() const noexcept { return refusal_; }
-
-  device::Device& device() const noexcept { return *device_; }
-  device::Stream& to_device() const noexcept { return *to_device_; }
-  device::Stream& to_host() const noexcept { return *to_host_; }
-
- private:
-  std::shared_ptr<device::Device> device_;
-  device::Memory pinned_;
-  sys::Mapping plain_;
-  ByteSpan bytes_;
-  std::string refusal_;
-  std::shared_ptr<device::Stream> to_device_;
-  std::shared_ptr<device::Stream> to_host_;
-};
-
-// Flight: one slot of the staging buffer on its way: bytes of one operation, at most a slot of
+// Flight: one slot of host memory on its way: bytes of one operation, at most a slot of
 // them, in at most kMaxParts pieces that lie anywhere.
 //
 //   read    free -> moving (the backend fills the slot) -> arrived -> copying to the device -> free
@@ -185,14 +149,15 @@ class Lane {
   /// What the inner backend reported since: from calls into it that were not made by this.
   void catch_up();
 
-  const StagingBuffer& buffer() const noexcept { return buffer_; }
+  /// Why the slots are not pinned; empty: they are.
+  const std::string& refusal() const noexcept { return memory_.refusal(); }
   const backend::Memory& registered() const noexcept { return *registered_; }
   /// "staged through 8 pinned slots of 2 MiB of host memory".
   std::string describe() const;
 
  private:
-  Lane(StagingBuffer buffer, std::unique_ptr<backend::Memory> registered, run::Waker& waker,
-       const Slots& slots);
+  Lane(std::shared_ptr<device::Device> device, device::BounceSlots memory,
+       std::unique_ptr<backend::Memory> registered, run::Waker& waker);
 
   bool step();
   bool launch();
@@ -203,14 +168,16 @@ class Lane {
   void finish(Flight& flight);
   void complete_if_quiesced(StagedOperation& operation);
 
-  StagingBuffer buffer_;
+  device::CopyStream& stream(bool to_device) noexcept { return to_device ? to_device_ : to_host_; }
+
+  device::BounceSlots memory_;
   const std::unique_ptr<backend::Memory> registered_;
   run::Waker& waker_;
-  const Slots slots_;
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<Flight*> free_;
   backend::TurnQueue<StagedOperation> queue_;
-  bool busy_ = false;  // inside of step()
+  bool busy_ = false;                       // inside of step()
+  device::CopyStream to_device_, to_host_;  // die first, and wait for their copies
 };
 
 }  // namespace towpath::staging

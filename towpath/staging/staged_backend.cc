@@ -129,9 +129,9 @@ Result<Lane*> StagedBackend::lane_of(unsigned ordinal) {
   TOWPATH_TRY(auto device, driver_->open(ordinal));
   TOWPATH_TRY(auto lane, Lane::open(std::move(device), *inner_, *waker_, slots_));
   log_.info("device memory is staged", {{"device", cat(ordinal)}, {"how", lane->describe()}});
-  if (!lane->buffer().refusal().empty())
+  if (!lane->refusal().empty())
     log_.warning("no pinned memory: copies to and from the device are slower",
-                 {{"why", lane->buffer().refusal()}});
+                 {{"why", lane->refusal()}});
   return lanes_.emplace(ordinal, std::move(lane)).first->second.get();
 }
 

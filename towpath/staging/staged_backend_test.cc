@@ -131,6 +131,19 @@ TEST_F(StagedBackendTest, a_copy_that_cannot_be_made_fails_its_bytes_only) {
   EXPECT_TRUE(move(TransferOp::read, {segment(0, 0, 3 * 65'536)}).status.ok());
 }
 
+// A driver answers for a stream that failed with that failure for good.
+TEST_F(StagedBackendTest, after_a_copy_that_failed_under_way_there_is_a_new_stream) {
+  open({{"staging_slots", "1"}});
+  use_device();
+  fill(5);
+  EXPECT_TRUE(move(TransferOp::read, {segment(0, 0, 65'536)}).status.ok());
+  FakeCuda().fail_next("cuEventQuery", device::cuda::kInvalidValue);
+  EXPECT_FALSE(move(TransferOp::read, {segment(0, 0, 65'536)}).status.ok());
+  FakeCuda().fail_next("cuStreamCreate", device::cuda::kOutOfMemory);
+  EXPECT_EQ(move(TransferOp::read, {segment(0, 0, 65'536)}).status.code(), Code::exhausted);
+  EXPECT_TRUE(move(TransferOp::read, {segment(0, 0, 65'536)}).status.ok());
+}
+
 TEST_F(StagedBackendTest, what_the_backend_refuses_is_reported_by_extent_and_the_rest_arrives) {
   open();
   use_device();

@@ -3,19 +3,15 @@
 
 namespace towpath::backends::messages {
 
-DeviceWindow::DeviceWindow(std::shared_ptr<device::Stream> stream) : stream_(std::move(stream)) {}
+DeviceWindow::DeviceWindow(device::BounceSlots memory, std::shared_ptr<device::Device> device)
+    : memory_(std::move(memory)), stream_(std::move(device)) {}
 DeviceWindow::~DeviceWindow() = default;
 
 Result<std::unique_ptr<DeviceWindow>> DeviceWindow::open(
     const std::shared_ptr<device::Device>& device, unsigned ordinal, net::MessageWorker* worker) {
-  TOWPATH_TRY(auto stream, device->create_stream());
-  std::unique_ptr<DeviceWindow> window(new DeviceWindow(std::move(stream)));
-  if (auto pinned = device->allocate_pinned(kPayloadBytes); pinned.ok())
-    window->pinned_ = *std::move(pinned);
-  else
-    window->plain_.resize(kPayloadBytes);
-  window->address_ =
-      window->pinned_ ? window->pinned_.address() : address_of(window->plain_.data());
+  TOWPATH_TRY(device::BounceSlots memory,
+              device::BounceSlots::make(device.get(), {.slots = 1, .slot_bytes = kPayloadBytes}));
+  std::unique_ptr<DeviceWindow> window(new DeviceWindow(std::move(memory), device));
   if (worker != nullptr) {
     TOWPATH_TRY(window->frames_, DeviceFrames::open(device, ordinal, *window, *worker));
   }
@@ -32,11 +28,9 @@ void DeviceWindow::add(const Piece& piece, std::uint64_t other_end, bool to_piec
 }
 
 Status DeviceWindow::finish() {
-  if (copies_.empty()) return {};
-  const Status given = stream_->copy_batch(copies_);
+  Status done = stream_.copy_and_wait(copies_);
   copies_.clear();
-  const Status done = stream_->synchronize();  // also what was given of a batch that failed
-  return given.ok() ? done : given;
+  return done;
 }
 
 Result<DeviceWindow*> DeviceWindows::of(unsigned ordinal) {

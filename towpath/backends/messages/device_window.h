@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <towpath/backends/messages/frames.h>
+#include <towpath/device/bounce.h>
 #include <towpath/device/driver.h>
 #include <towpath/net/messages/message_worker.h>
 
@@ -23,7 +24,7 @@ class DeviceWindow {
   ~DeviceWindow();
 
   /// The pinned memory, kPayloadBytes: between the calls of one frame it is whose turn it is.
-  ByteSpan room() const noexcept { return bytes_at(address_, kPayloadBytes); }
+  ByteSpan room() const noexcept { return memory_.bytes(); }
 
   /// To be copied: the bytes of a piece, one extent behind the other, to `target`; or from
   /// `source`. The piece may be any device's or the host's, and so may the other end.
@@ -44,15 +45,13 @@ class DeviceWindow {
   DeviceFrames* frames() const noexcept { return frames_.get(); }
 
  private:
-  explicit DeviceWindow(std::shared_ptr<device::Stream> stream);
+  DeviceWindow(device::BounceSlots memory, std::shared_ptr<device::Device> device);
   void add(const Piece& piece, std::uint64_t other_end, bool to_piece);
 
-  device::Memory pinned_;
-  Bytes plain_;  // empty: pinned_ is there
-  std::uint64_t address_ = 0;
+  const device::BounceSlots memory_;  // one
   std::vector<device::Copy> copies_;
   std::unique_ptr<DeviceFrames> frames_;
-  std::shared_ptr<device::Stream> stream_;  // last: it uses the memory
+  device::CopyStream stream_;  // last: it uses the memory
 };
 
 /// One for each device, made when its first memory is registered. Thread: loop.

@@ -30,7 +30,7 @@ BounceWindow bounce_window(const Flight& flight) noexcept {
   const std::uint64_t skip = flight.file_offset() % unit;
   const std::uint64_t wanted = skip + flight.remaining();
   const std::uint64_t padded = wanted + (unit - wanted % unit) % unit;
-  return {flight.file_offset() - skip, flight.bounce.bytes.first(padded), skip};
+  return {flight.file_offset() - skip, flight.bounce.first(padded), skip};
 }
 
 std::uint32_t select_parts(Flight& flight) noexcept {
@@ -55,7 +55,7 @@ Dispatcher::Dispatcher(const Options& options, sys::FileEngine& engine, backend:
       limits_(options.limits),
       buffers_for_page_cache_(options.buffers_for_page_cache),
       counters_(counters),
-      bounce_({.buffers = options.bounce_buffers, .buffer_bytes = options.limits.bounce_bytes}),
+      bounce_size_{options.bounce_buffers, options.limits.bounce_bytes},
       flights_(options.depth) {
   for (Flight& flight : flights_) add(flight);
 }
@@ -117,12 +117,19 @@ bool Dispatcher::read_cached(PosixOperation& operation, Flight& flight) {
   return true;
 }
 
+Status Dispatcher::prepare_bounce() {
+  if (bounce_.bytes().empty()) {
+    TOWPATH_TRY(bounce_, device::BounceSlots::make(nullptr, bounce_size_));
+  }
+  return {};
+}
+
 // Whether the piece may go to the engine now; takes what it needs for that.
 bool Dispatcher::admit(Flight& flight, bool write) {
   OpenFile& file = flight.file();
   if (flight.piece.path == Path::bounce) {
     flight.bounce = bounce_.take();
-    return static_cast<bool>(flight.bounce);
+    return !flight.bounce.empty();
   }
   if (!write || !file.direct()) return true;
   if (flight.piece.path == Path::direct) {
@@ -136,7 +143,7 @@ bool Dispatcher::admit(Flight& flight, bool write) {
 Status Dispatcher::hand_in(backend::PieceFlight& carrier) {
   auto& flight = static_cast<Flight&>(carrier);
   std::uint32_t count = 1;
-  if (flight.bounce)
+  if (!flight.bounce.empty())
     flight.active[0] = sys::IoPart::of(bounce_window(flight).buffer);
   else
     count = select_parts(flight);
@@ -149,7 +156,7 @@ Status Dispatcher::hand_in(backend::PieceFlight& carrier) {
        .kind = flight.operation->writes() ? sys::FileIo::Kind::write : sys::FileIo::Kind::read,
        .buffered = flight.piece.path == Path::buffered,
        .file = flight.file().engine_file(flight.piece.path),
-       .offset = flight.bounce ? bounce_window(flight).offset : flight.file_offset(),
+       .offset = flight.bounce.empty() ? flight.file_offset() : bounce_window(flight).offset,
        .parts = std::span(flight.active).first(count),
        .buffer_slot = slot});
   counters_.submissions.add();
@@ -159,7 +166,7 @@ Status Dispatcher::hand_in(backend::PieceFlight& carrier) {
 
 void Dispatcher::let_go(backend::PieceFlight& carrier) {
   auto& flight = static_cast<Flight&>(carrier);
-  if (flight.bounce) bounce_.give_back(std::exchange(flight.bounce, {}));
+  if (!flight.bounce.empty()) bounce_.give_back(std::exchange(flight.bounce, {}));
   if (flight.operation->writes() && flight.piece.path == Path::direct)
     flight.file().leave_direct_write();
 }

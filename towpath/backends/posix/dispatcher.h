@@ -14,9 +14,9 @@
 
 #include <towpath/backend/piece_dispatcher.h>
 #include <towpath/backend/piece_operation.h>
-#include <towpath/backends/posix/bounce_pool.h>
 #include <towpath/backends/posix/counters.h>
 #include <towpath/backends/posix/splitter.h>
+#include <towpath/device/bounce.h>
 #include <towpath/sys/file_engine.h>
 
 namespace towpath::backends::posix {
@@ -45,7 +45,7 @@ inline constexpr std::size_t kMaxParts = 64;
 
 struct Flight : backend::PieceFlight {
   Piece piece;
-  BouncePool::Buffer bounce;
+  ByteSpan bounce;                            ///< empty: goes straight
   std::array<sys::IoPart, kMaxParts> parts;   ///< of the whole piece
   std::array<sys::IoPart, kMaxParts> active;  ///< of [done, limit)
 
@@ -88,7 +88,7 @@ class Dispatcher final : public backend::PieceDispatcher {
              Counters& counters);
 
   /// Makes ready for O_DIRECT files. Errors: exhausted.
-  Status prepare_bounce() { return bounce_.prepare(); }
+  Status prepare_bounce();
   std::unique_ptr<PosixOperation> make_operation() {
     return std::make_unique<PosixOperation>(*this, limits_);
   }
@@ -114,7 +114,8 @@ class Dispatcher final : public backend::PieceDispatcher {
   Limits limits_;
   const bool buffers_for_page_cache_;
   Counters& counters_;
-  BouncePool bounce_;
+  const device::BounceSlots::Size bounce_size_;
+  device::BounceSlots bounce_;   // none before prepare_bounce()
   std::vector<Flight> flights_;  // depth of them; never grows
 };
 

@@ -34,7 +34,7 @@ void Dispatcher::settle(backend::PieceFlight& carrier, std::int32_t result) {
   auto& flight = static_cast<Flight&>(carrier);
   if (result < 0) return on_error(flight, -result);
   auto bytes = static_cast<std::uint64_t>(result);
-  if (flight.bounce) {
+  if (!flight.bounce.empty()) {
     const BounceWindow window = bounce_window(flight);
     counters_.bounce_bytes.add(bytes);
     bytes = std::min(bytes, window.buffer.size());

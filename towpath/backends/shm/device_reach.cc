@@ -27,7 +27,7 @@ Result<DeviceReach::Opened*> DeviceReach::device_of(unsigned ordinal) {
   if (const auto known = devices_.find(ordinal); known != devices_.end()) return &known->second;
   TOWPATH_TRY(device::Driver * from, driver());
   TOWPATH_TRY(auto device, from->open(ordinal));
-  TOWPATH_TRY(auto stream, device->create_stream());
+  auto stream = std::make_shared<device::CopyStream>(device);
   const Opened opened{.device = std::move(device), .stream = std::move(stream)};
   return &devices_.emplace(ordinal, opened).first->second;
 }
@@ -108,9 +108,8 @@ void DeviceReach::move(SliceTask& task, const ReachedDevice& on, std::uint64_t s
     budget -= std::min(budget, std::max(length, backend::kPieceCost));
     ahead.advance(length);
   }
-  const Status given = on.stream->copy_batch(copies_);
-  const Status done = on.stream->synchronize();  // also what was given of a batch that failed
-  if (!given.ok() || !done.ok()) return task.fail_extent(given.ok() ? done : given);
+  if (const Status done = on.stream->copy_and_wait(copies_); !done.ok())
+    return task.fail_extent(done);
   for (const device::Copy& one : copies_) task.moved(one.length);
 }
 

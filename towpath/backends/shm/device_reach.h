@@ -15,6 +15,7 @@
 #include <towpath/backend/slice_runner.h>
 #include <towpath/backends/shm/handshake.h>
 #include <towpath/core/descriptor.h>
+#include <towpath/device/bounce.h>
 #include <towpath/device/driver.h>
 
 namespace towpath::backends::shm {
@@ -24,7 +25,7 @@ struct ReachedDevice {
   device::ExportedMemory what;
   device::Memory mapped;    ///< empty: it is memory of this process
   std::uint64_t begin = 0;  ///< of the allocation, for this process
-  std::shared_ptr<device::Stream> stream;
+  std::shared_ptr<device::CopyStream> stream;
 };
 
 /// In whose process the peer is: a driver does not map what its own process exported.
@@ -52,7 +53,7 @@ class DeviceReach {
  private:
   struct Opened {
     std::shared_ptr<device::Device> device;
-    std::shared_ptr<device::Stream> stream;
+    std::shared_ptr<device::CopyStream> stream;
   };
 
   Result<device::Driver*> driver();

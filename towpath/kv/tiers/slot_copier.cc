@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/core/checked.h>
 #include <towpath/core/format.h>
+#include <towpath/device/bounce.h>
 #include <towpath/kv/tiers/block_bytes.h>
 #include <towpath/kv/tiers/slot_copier.h>
 
@@ -64,16 +64,13 @@ class HostCopier final : public SlotCopier {
 
 class DeviceCopier final : public SlotCopier {
  public:
-  DeviceCopier(layout::PhysicalLayout layout, memory::SharedDevice device, device::Memory pinned,
-               std::size_t at_once)
+  DeviceCopier(layout::PhysicalLayout layout, memory::SharedDevice device,
+               device::BounceSlots asides, std::size_t at_once)
       : layout_(std::move(layout)),
         device_(std::move(device)),
-        pinned_(std::move(pinned)),
-        at_once_(at_once) {
-    const std::uint64_t block_bytes = layout_.config().block_bytes().value();
-    for (std::uint64_t i = 0; i < asides_for(at_once); ++i)
-      free_.push_back(bytes_at(pinned_.address() + i * block_bytes, block_bytes));
-  }
+        asides_(std::move(asides)),
+        at_once_(at_once),
+        stream_(device_) {}
   ~DeviceCopier() override {
     break_off(error(Code::cancelled, "the cache ends"));  // which waits
   }
@@ -84,19 +81,17 @@ class DeviceCopier final : public SlotCopier {
   std::size_t at_once() const noexcept override { return at_once_; }
   bool must_read_back() const noexcept override { return true; }
 
-  ByteSpan take_aside() override {
-    const ByteSpan aside = free_.back();
-    free_.pop_back();
-    return aside;
-  }
-  void give_back(ByteSpan aside) override { free_.push_back(aside); }
+  ByteSpan take_aside() override { return asides_.take(); }
+  void give_back(ByteSpan aside) override { asides_.give_back(aside); }
 
   void begin(SlotCopy& copy) override { begun_.push_back(&copy); }
 
   bool progress() override {
     const bool ended = end_batches();
     if (begun_.empty()) return ended;
-    if (const Status given = submit(); !given.ok()) break_off(given);
+    if (const Status given = stream_.give([this](device::Stream& to) { return submit(to); });
+        !given.ok())
+      break_off(given);
     return true;
   }
 
@@ -128,16 +123,13 @@ class DeviceCopier final : public SlotCopier {
   }
 
   /// All that began, in the order of the stream: what comes back is what has arrived.
-  Status submit() {
-    if (!stream_) {
-      TOWPATH_TRY(stream_, device_->create_stream());
-    }
+  Status submit(device::Stream& to) {
     TOWPATH_TRY(auto event, device_->create_event());
     std::vector<device::Copy> in, out;
     for (const SlotCopy* const copy : begun_) TOWPATH_TRY(add_pages(*copy, in, out));
-    if (!in.empty()) TOWPATH_TRY(stream_->copy_batch(in));
-    if (!out.empty()) TOWPATH_TRY(stream_->copy_batch(out));
-    TOWPATH_TRY(stream_->record(*event));
+    if (!in.empty()) TOWPATH_TRY(to.copy_batch(in));
+    if (!out.empty()) TOWPATH_TRY(to.copy_batch(out));
+    TOWPATH_TRY(to.record(*event));
     batches_.push_back({std::move(event), std::exchange(begun_, {})});
     return {};
   }
@@ -172,8 +164,7 @@ class DeviceCopier final : public SlotCopier {
 
   /// All that are under way, once nothing moves.
   void break_off(const Status& why) {
-    if (stream_) (void)stream_->synchronize();
-    stream_.reset();
+    stream_.drop();
     for (const Batch& batch : batches_)
       for (SlotCopy* const copy : batch.copies) copy->end(why);
     batches_.clear();
@@ -182,12 +173,11 @@ class DeviceCopier final : public SlotCopier {
 
   const layout::PhysicalLayout layout_;
   const memory::SharedDevice device_;
-  const device::Memory pinned_;
+  device::BounceSlots asides_;
   const std::size_t at_once_;
-  std::vector<ByteSpan> free_;
-  std::shared_ptr<device::Stream> stream_;  // null: none yet, or the last one failed
-  std::deque<Batch> batches_;               // in the stream, the oldest first
-  std::vector<SlotCopy*> begun_;            // for the next batch
+  device::CopyStream stream_;
+  std::deque<Batch> batches_;     // in the stream, the oldest first
+  std::vector<SlotCopy*> begun_;  // for the next batch
 };
 
 Result<std::unique_ptr<SlotCopier>> for_device(const layout::PhysicalLayout& layout,
@@ -199,18 +189,16 @@ Result<std::unique_ptr<SlotCopier>> for_device(const layout::PhysicalLayout& lay
                  cat("the pool lies on device ", at.device_id, ", and device ",
                      device->info().ordinal, " was given to copy it"),
                  "give the device that the layout was allocated on");
-  const auto bytes = checked_multiply(DeviceCopier::asides_for(at_once), block_bytes);
-  if (at_once == 0 || !bytes)
-    return error(Code::invalid_argument,
-                 cat(at_once, " copies of ", block_bytes, " bytes at once, each way"),
-                 "let copies_at_once be 1 or more, and small");
-  Result<device::Memory> pinned = device->allocate_pinned(*bytes);
-  if (!pinned.ok())
-    return error(pinned.code(),
-                 cat("no ", *bytes, " bytes of pinned memory, for ", at_once, " copies at once"),
-                 "lower copies_at_once, or free some memory")
-        .because(pinned.status());
-  return std::make_unique<DeviceCopier>(layout, std::move(device), *std::move(pinned), at_once);
+  if (at_once == 0)
+    return error(Code::invalid_argument, "no copies at once", "let copies_at_once be 1 or more");
+  TOWPATH_TRY(auto asides, device::BounceSlots::make(
+                               device.get(), {DeviceCopier::asides_for(at_once), block_bytes}));
+  if (!asides.refusal().empty())  // it would hold up the engine's own work
+    return error(Code::exhausted,
+                 cat("no ", asides.bytes().size(), " bytes of pinned memory, for ", at_once,
+                     " copies at once: ", asides.refusal()),
+                 "lower copies_at_once, or free some memory");
+  return std::make_unique<DeviceCopier>(layout, std::move(device), std::move(asides), at_once);
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <gmock/gmock.h>
 
 #include <towpath/device/host/host_driver.h>
+#include <towpath/device/testing/watched_device.h>
 #include <towpath/kv/tiers/cache_fixture.h>
-#include <towpath/kv/tiers/watched_device_fixture.h>
 
 namespace towpath::kv {
 namespace {
@@ -159,7 +159,7 @@ void strike_files(sys::MemoryFileSystem& files, std::mt19937_64& random) {
   }
 }
 
-void strike_device(testing::DeviceHands& hands, std::mt19937_64& random) {
+void strike_device(device::testing::DeviceHands& hands, std::mt19937_64& random) {
   switch (random() % 3) {
     case 0: hands.fail_batches = 1; break;
     case 1: hands.fail_events = 1; break;
@@ -231,8 +231,8 @@ TEST_F(TieredCacheFaultsTest, serves_only_what_was_made_over_thousands_of_seeded
 
 TEST_F(TieredCacheFaultsTest, serves_only_what_was_made_from_a_device_whose_copies_fail) {
   ManualClock device_clock;
-  const auto hands = std::make_shared<testing::DeviceHands>();
-  device_ = std::make_shared<testing::WatchedDevice>(
+  const auto hands = std::make_shared<device::testing::DeviceHands>();
+  device_ = std::make_shared<device::testing::WatchedDevice>(
       device::HostDriver(device_clock).open(0).value(), hands);
   play([&](std::mt19937_64& random) {
     random() % 2 == 0 ? strike_files(files_, random) : strike_device(*hands, random);

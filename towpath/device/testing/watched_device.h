@@ -8,7 +8,7 @@
 #include <towpath/core/format.h>
 #include <towpath/device/device.h>
 
-namespace towpath::kv::testing {
+namespace towpath::device::testing {
 
 /// What a test has in hand; shared with the streams and events.
 struct DeviceHands {
@@ -35,9 +35,9 @@ inline bool takes_one(std::atomic<int>& left) {
   return false;
 }
 
-class WatchedEvent final : public device::Event {
+class WatchedEvent final : public Event {
  public:
-  WatchedEvent(std::shared_ptr<device::Event> inner, Hands hands)
+  WatchedEvent(std::shared_ptr<Event> inner, Hands hands)
       : inner_(std::move(inner)), hands_(std::move(hands)) {}
 
   Result<bool> is_done() const override {
@@ -49,21 +49,21 @@ class WatchedEvent final : public device::Event {
     return inner_->wait();
   }
   Result<Duration> since(const Event& earlier) const override { return inner_->since(earlier); }
-  device::Event& inner() const noexcept { return *inner_; }
+  Event& inner() const noexcept { return *inner_; }
 
  private:
-  const std::shared_ptr<device::Event> inner_;
+  const std::shared_ptr<Event> inner_;
   const Hands hands_;
 };
 
-class WatchedStream final : public device::Stream {
+class WatchedStream final : public Stream {
  public:
-  WatchedStream(std::shared_ptr<device::Stream> inner, const device::Device& device, Hands hands)
+  WatchedStream(std::shared_ptr<Stream> inner, const Device& device, Hands hands)
       : inner_(std::move(inner)), device_(device), hands_(std::move(hands)) {}
   ~WatchedStream() override { hands_->open(); }
 
-  Status copy(const device::Copy& what) override { return copy_batch({&what, 1}); }
-  Status copy_batch(std::span<const device::Copy> copies) override {
+  Status copy(const Copy& what) override { return copy_batch({&what, 1}); }
+  Status copy_batch(std::span<const Copy> copies) override {
     if (takes_one(hands_->fail_batches)) return error(Code::io_error, "a test's copy failed");
     hands_->copies += copies.size();
     TOWPATH_TRY(inner_->run([hands = hands_] { hands->is_held.wait(true); }));
@@ -71,18 +71,16 @@ class WatchedStream final : public device::Stream {
     if (is_pinned(copies.front().target) || !takes_one(hands_->spoil_arrivals)) return {};
     return inner_->fill({copies.front().target + copies.front().length / 2, 1, std::byte{0xee}});
   }
-  Status copy_2d(const device::Copy2d& what) override { return inner_->copy_2d(what); }
-  Status copy_boxes(std::span<const device::BoxCopy> boxes) override {
-    return inner_->copy_boxes(boxes);
-  }
-  Status fill(const device::Fill& what) override { return inner_->fill(what); }
-  Status write_word(const device::WordWrite& what) override { return inner_->write_word(what); }
-  Status run(device::HostFunction function) override { return inner_->run(std::move(function)); }
-  Status record(device::Event& event) override {
+  Status copy_2d(const Copy2d& what) override { return inner_->copy_2d(what); }
+  Status copy_boxes(std::span<const BoxCopy> boxes) override { return inner_->copy_boxes(boxes); }
+  Status fill(const Fill& what) override { return inner_->fill(what); }
+  Status write_word(const WordWrite& what) override { return inner_->write_word(what); }
+  Status run(HostFunction function) override { return inner_->run(std::move(function)); }
+  Status record(Event& event) override {
     ++hands_->batches;
     return inner_->record(static_cast<WatchedEvent&>(event).inner());
   }
-  Status wait(const device::Event& event) override {
+  Status wait(const Event& event) override {
     return inner_->wait(static_cast<const WatchedEvent&>(event).inner());
   }
   Result<bool> is_idle() const override { return inner_->is_idle(); }
@@ -96,64 +94,58 @@ class WatchedStream final : public device::Stream {
  private:
   bool is_pinned(std::uint64_t address) const;
 
-  const std::shared_ptr<device::Stream> inner_;
-  const device::Device& device_;
+  const std::shared_ptr<Stream> inner_;
+  const Device& device_;
   const Hands hands_;
 };
 
-class WatchedDevice final : public device::Device {
+class WatchedDevice final : public Device {
  public:
-  WatchedDevice(std::shared_ptr<device::Device> inner, Hands hands)
+  WatchedDevice(std::shared_ptr<Device> inner, Hands hands)
       : inner_(std::move(inner)), hands_(std::move(hands)) {}
 
-  const device::DriverInfo& driver() const noexcept override { return inner_->driver(); }
-  const device::DeviceInfo& info() const noexcept override { return inner_->info(); }
-  Result<device::MemoryFigures> figures() const override { return inner_->figures(); }
-  Result<std::unique_ptr<device::Current>> make_current() override {
-    return inner_->make_current();
-  }
-  Result<device::Memory> allocate(std::uint64_t size_bytes) override {
+  const DriverInfo& driver() const noexcept override { return inner_->driver(); }
+  const DeviceInfo& info() const noexcept override { return inner_->info(); }
+  Result<MemoryFigures> figures() const override { return inner_->figures(); }
+  Result<std::unique_ptr<Current>> make_current() override { return inner_->make_current(); }
+  Result<Memory> allocate(std::uint64_t size_bytes) override {
     return inner_->allocate(size_bytes);
   }
-  Result<device::Memory> allocate_pinned(std::uint64_t size_bytes) override {
+  Result<Memory> allocate_pinned(std::uint64_t size_bytes) override {
     if (hands_->refuses_pinned) return error(Code::exhausted, "a test has no pinned memory");
     auto memory = inner_->allocate_pinned(size_bytes);
     if (memory.ok()) pinned_ = {memory->address(), memory->size()};
     return memory;
   }
-  Result<device::Memory> register_host(ByteSpan bytes) override {
-    return inner_->register_host(bytes);
-  }
-  Result<std::shared_ptr<device::Stream>> create_stream() override {
+  Result<Memory> register_host(ByteSpan bytes) override { return inner_->register_host(bytes); }
+  Result<std::shared_ptr<Stream>> create_stream() override {
     TOWPATH_TRY(auto inner, inner_->create_stream());
     return std::make_shared<WatchedStream>(std::move(inner), *this, hands_);
   }
-  Result<std::shared_ptr<device::Event>> create_event(
-      const device::EventOptions& options) override {
+  Result<std::shared_ptr<Event>> create_event(const EventOptions& options) override {
     TOWPATH_TRY(auto inner, inner_->create_event(options));
     return std::make_shared<WatchedEvent>(std::move(inner), hands_);
   }
-  Result<std::shared_ptr<device::Pool>> create_pool(const device::PoolOptions& options) override {
+  Result<std::shared_ptr<Pool>> create_pool(const PoolOptions& options) override {
     return inner_->create_pool(options);
   }
   Status has_box_kernel() override { return inner_->has_box_kernel(); }
-  Status copy(const device::Copy& what) override { return inner_->copy(what); }
+  Status copy(const Copy& what) override { return inner_->copy(what); }
   Result<bool> can_reach(const Device& peer) const override { return inner_->can_reach(peer); }
   Status enable_peer(const Device& peer) override { return inner_->enable_peer(peer); }
-  Result<device::IpcHandle> export_memory(const device::Memory& memory) override {
+  Result<IpcHandle> export_memory(const Memory& memory) override {
     return inner_->export_memory(memory);
   }
-  Result<device::ExportedMemory> export_at(std::uint64_t address) override {
+  Result<ExportedMemory> export_at(std::uint64_t address) override {
     return inner_->export_at(address);
   }
-  Result<device::Memory> import_memory(const device::IpcHandle& handle,
-                                       std::uint64_t size_bytes) override {
+  Result<Memory> import_memory(const IpcHandle& handle, std::uint64_t size_bytes) override {
     return inner_->import_memory(handle, size_bytes);
   }
-  Result<device::IpcHandle> export_event(const device::Event& event) override {
+  Result<IpcHandle> export_event(const Event& event) override {
     return inner_->export_event(event);
   }
-  Result<std::shared_ptr<device::Event>> import_event(const device::IpcHandle& handle) override {
+  Result<std::shared_ptr<Event>> import_event(const IpcHandle& handle) override {
     return inner_->import_event(handle);
   }
 
@@ -166,12 +158,12 @@ class WatchedDevice final : public device::Device {
     std::uint64_t address = 0;
     std::uint64_t size_bytes = 0;
   };
-  Status give_back(const device::MemoryFacts& facts) override {
+  Status give_back(const MemoryFacts& facts) override {
     (void)facts;
     return {};  // what it gave is the host device's
   }
 
-  const std::shared_ptr<device::Device> inner_;
+  const std::shared_ptr<Device> inner_;
   const Hands hands_;
   Extent pinned_;
 };
@@ -180,4 +172,4 @@ inline bool WatchedStream::is_pinned(std::uint64_t address) const {
   return static_cast<const WatchedDevice&>(device_).is_pinned(address);
 }
 
-}  // namespace towpath::kv::testing
+}  // namespace towpath::device::testing
