@@ -25,13 +25,15 @@ class DoctorTest(CommandTest):
             self.assertTrue(finding["reason"], finding)
 
     def test_settings_and_who_gives_them(self):
-        self.environment = {"TOWPATH_LOG_LEVEL": "debug", "NIXL_ETCD_USER": "reader", "TOWPATH_LOGLEVEL": "x"}
+        self.environment = {"TOWPATH_LOG_LEVEL": "debug", "NIXL_ETCD_USER": "reader", "TOWPATH_LOGLEVEL": "x",
+                            "KVBM_CACHE_HOST_CACHE_SIZE_GB": "4"}
         out = json.loads(self.run_command("doctor", "--settings", "--json", "-").stdout)
         by_name = {setting["name"]: setting for setting in out["settings"]}
         self.assertEqual((by_name["TOWPATH_LOG_LEVEL"]["value"], by_name["TOWPATH_LOG_LEVEL"]["source"]),
                          ("debug", "TOWPATH_LOG_LEVEL"))
         self.assertEqual(by_name["TOWPATH_ETCD_USER"]["source"], "NIXL_ETCD_USER")
         self.assertIsNone(by_name["TOWPATH_TELEMETRY_DIR"]["source"])
+        self.assertEqual(by_name["DYN_KVBM_CPU_CACHE_GB"]["source"], "KVBM_CACHE_HOST_CACHE_SIZE_GB")
         self.assertTrue(any("TOWPATH_LOGLEVEL is not known" in warning for warning in out["warnings"]), out["warnings"])
         text = self.run_command("doctor", "--settings").stdout
         self.assertRegex(text, r"TOWPATH_LOG_LEVEL +debug +TOWPATH_LOG_LEVEL\n +what is logged; trace, debug")

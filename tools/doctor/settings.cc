@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <towpath/compat/kvbm/settings.h>
 #include <towpath/core/format.h>
 #include <towpath/standard/configuration.h>
 
@@ -16,15 +17,14 @@ namespace {
 
 using standard::GivenSetting;
 
-std::string full_name(const GivenSetting& given) {
-  return cat(standard::kOurPrefix, given.setting.name);
-}
-
 std::string footer(const std::vector<GivenSetting>& all) {
   std::string ours;
   for (const GivenSetting& given : all)
-    if (given.setting.is_ours) ours += cat(ours.empty() ? "" : ", ", given.setting.name);
-  return cat("\nAll but ", ours, " may begin with NIXL_, too; ", standard::kOurPrefix, " wins.\n");
+    if (given.setting.is_ours && given.name.starts_with(standard::kOurPrefix))
+      ours += cat(ours.empty() ? "" : ", ", given.setting.name);
+  return cat("\nOf those with ", standard::kOurPrefix, " all but ", ours,
+             " may begin with NIXL_, too; ", standard::kOurPrefix, " wins.\n", kvbm::kPrefix,
+             "* and what KVBM has for them else count where its settings are taken.\n");
 }
 
 Status show_text(const std::vector<GivenSetting>& all, const std::vector<std::string>& warnings) {
@@ -33,7 +33,7 @@ Status show_text(const std::vector<GivenSetting>& all, const std::vector<std::st
   Table table({{"setting"}, {"value"}, {"from"}});
   for (const GivenSetting& given : all) {
     const bool is_given = !given.source.empty();
-    table.add({full_name(given),
+    table.add({given.name,
                {is_given ? printable(given.value) : std::string(given.setting.unset),
                 is_given ? Tone::good : Tone::faint},
                is_given ? printable(given.source) : "default"});
@@ -51,7 +51,7 @@ nlohmann::ordered_json to_json(const std::vector<GivenSetting>& all,
   nlohmann::ordered_json settings = nlohmann::ordered_json::array();
   for (const GivenSetting& given : all)
     settings.push_back(
-        {{"name", full_name(given)},
+        {{"name", given.name},
          {"value", given.source.empty() ? nullptr : nlohmann::ordered_json(given.value)},
          {"source", given.source.empty() ? nullptr : nlohmann::ordered_json(given.source)},
          {"unset", given.setting.unset},
@@ -64,7 +64,9 @@ nlohmann::ordered_json to_json(const std::vector<GivenSetting>& all,
 
 Status show_settings(const std::string& json) {
   const standard::Environment environment = standard::read_environment();
-  TOWPATH_TRY(const auto all, standard::given_settings(environment));
+  TOWPATH_TRY(auto all, standard::given_settings(environment));
+  TOWPATH_TRY(const auto dialect, kvbm::given_settings(environment));
+  all.insert(all.end(), dialect.begin(), dialect.end());
   TOWPATH_TRY(const standard::Configuration configuration, standard::configure(environment));
   if (!json.empty()) TOWPATH_TRY(write_json(json, to_json(all, configuration.warnings)));
   return json == "-" ? Status() : show_text(all, configuration.warnings);

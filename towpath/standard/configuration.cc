@@ -43,7 +43,7 @@ Result<std::vector<GivenSetting>> given_settings(const Environment& environment,
   const Environment both = below(environment, file.values);
   std::vector<GivenSetting> all;
   for (const Setting& setting : known_settings()) {
-    GivenSetting& given = all.emplace_back(GivenSetting{setting, {}, {}});
+    GivenSetting& given = all.emplace_back(GivenSetting{setting, cat(kOurPrefix, setting.name)});
     for (const std::string_view prefix : kVariablePrefixes) {  // those of the last one win
       const auto found = both.find(cat(prefix, setting.name));
       if (found == both.end() || (setting.is_ours && prefix != kOurPrefix)) continue;

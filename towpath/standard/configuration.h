@@ -32,12 +32,6 @@ struct Configuration {
 /// All settings that there are, by name.
 std::vector<Setting> known_settings();
 
-/// A setting as a process that started now would have it.
-struct GivenSetting {
-  Setting setting;
-  std::string value;   ///< as it was written
-  std::string source;  ///< the variable, or the file and its line; empty: nobody gives it
-};
 /// All that there are. Errors: those of read_config_file().
 Result<std::vector<GivenSetting>> given_settings(
     const Environment& environment, const std::string& system_file = kSystemConfigFile);

@@ -103,31 +103,59 @@ class Reader {
 };
 
 struct KnownKey {
-  std::string_view name;  ///< behind DYN_KVBM_; empty: it has none
+  /// Its name is behind DYN_KVBM_; empty: it has none.
+  standard::Setting setting;
   std::string_view path;  ///< in files; empty: it has none
   bool (Reader::*take)(const std::string&);
 };
 
 constexpr std::array kTaken{
-    KnownKey{"CPU_CACHE_GB", "cache.host.cache_size_gb", &Reader::cpu_gb},
-    KnownKey{"CPU_CACHE_OVERRIDE_NUM_BLOCKS", "cache.host.num_blocks", &Reader::cpu_blocks},
-    KnownKey{"DISK_CACHE_GB", "cache.disk.cache_size_gb", &Reader::disk_gb},
-    KnownKey{"DISK_CACHE_OVERRIDE_NUM_BLOCKS", "cache.disk.num_blocks", &Reader::disk_blocks},
-    KnownKey{"DISK_CACHE_DIR", "cache.disk.storage_path", &Reader::disk_directory},
-    KnownKey{"DISABLE_DISK_OFFLOAD_FILTER", "", &Reader::no_filter},
-    KnownKey{"", "offload.g2_to_g3.policies", &Reader::policies},
-    KnownKey{"TRANSFER_BATCH_SIZE", "", &Reader::batch},
-    KnownKey{"MAX_TRANSFER_BATCH_SIZE", "offload.g1_to_g2.max_batch_size", &Reader::batch},
-    KnownKey{"HOST_OFFLOAD_PREFIX_MIN_PRIORITY", "offload.g1_to_g2.min_priority",
+    KnownKey{{"CPU_CACHE_GB", "a number", "none", "size of the host's pool, in 10^9 bytes"},
+             "cache.host.cache_size_gb",
+             &Reader::cpu_gb},
+    KnownKey{{"CPU_CACHE_OVERRIDE_NUM_BLOCKS", "a number", "by the size", "the same, in blocks"},
+             "cache.host.num_blocks",
+             &Reader::cpu_blocks},
+    KnownKey{{"DISK_CACHE_GB", "a number", "no disk", "size of the tier of files, in 10^9 bytes"},
+             "cache.disk.cache_size_gb",
+             &Reader::disk_gb},
+    KnownKey{{"DISK_CACHE_OVERRIDE_NUM_BLOCKS", "a number", "by the size", "the same, in blocks"},
+             "cache.disk.num_blocks",
+             &Reader::disk_blocks},
+    KnownKey{{"DISK_CACHE_DIR", "a directory", "none", "where the files are"},
+             "cache.disk.storage_path",
+             &Reader::disk_directory},
+    KnownKey{{"DISABLE_DISK_OFFLOAD_FILTER", "0, 1", "0", "files take blocks at first sight"},
+             "",
+             &Reader::no_filter},
+    KnownKey{{"", "[\"pass_all\"], [\"presence_lfu\"]", "presence_lfu", "the same"},
+             "offload.g2_to_g3.policies",
+             &Reader::policies},
+    KnownKey{{"TRANSFER_BATCH_SIZE", "blocks", "the cache's own", "demoted at once, at most"},
+             "",
+             &Reader::batch},
+    KnownKey{{"MAX_TRANSFER_BATCH_SIZE", "blocks", "the cache's own", "demoted at once, at most"},
+             "offload.g1_to_g2.max_batch_size",
+             &Reader::batch},
+    KnownKey{{"HOST_OFFLOAD_PREFIX_MIN_PRIORITY", "0 to 255", "0", "less urgent blocks stay"},
+             "offload.g1_to_g2.min_priority",
              &Reader::priority},
-    KnownKey{"OBJECT_ENABLED", "", &Reader::objects},
-    KnownKey{"", "object.client.type", &Reader::object_client},
-    KnownKey{"OBJECT_NUM_BLOCKS", "", &Reader::object_blocks},
-    KnownKey{"OBJECT_BUCKET", "object.client.bucket", &Reader::bucket},
-    KnownKey{"OBJECT_ENDPOINT", "object.client.endpoint_url", &Reader::endpoint},
-    KnownKey{"OBJECT_REGION", "object.client.region", &Reader::region},
-    KnownKey{"OBJECT_ACCESS_KEY", "", &Reader::access_key},
-    KnownKey{"OBJECT_SECRET_KEY", "", &Reader::secret_key},
+    KnownKey{{"OBJECT_ENABLED", "0, 1", "0", "a tier of objects"}, "", &Reader::objects},
+    KnownKey{{"", "s3, nixl", "none", "the same"}, "object.client.type", &Reader::object_client},
+    KnownKey{{"OBJECT_NUM_BLOCKS", "blocks", "none", "its size"}, "", &Reader::object_blocks},
+    KnownKey{{"OBJECT_BUCKET", "a name, {worker_id} in it", "kvbm-blocks", "where it is"},
+             "object.client.bucket",
+             &Reader::bucket},
+    KnownKey{{"OBJECT_ENDPOINT", "a URL", "by AWS_*", "of the store"},
+             "object.client.endpoint_url",
+             &Reader::endpoint},
+    KnownKey{{"OBJECT_REGION", "a name", "by AWS_*", "of the store"},
+             "object.client.region",
+             &Reader::region},
+    KnownKey{{"OBJECT_ACCESS_KEY", "a name", "by AWS_*", "its user"}, "", &Reader::access_key},
+    KnownKey{{"OBJECT_SECRET_KEY", "a key", "by AWS_*", "its secret", false, true},
+             "",
+             &Reader::secret_key},
 };
 
 /// What KVBM has and this has otherwise, by the beginning of the name.
@@ -205,40 +233,47 @@ std::string why_not_taken_variable(std::string_view name) {
   return "is not known";
 }
 
-/// Takes what `key` says, or remarks on it under `name`.
-void take(const KnownKey& key, const std::string& name, const std::string& value, Settings& into) {
-  if (!(Reader(into).*key.take)(value))
-    into.remarks.push_back({name, cat("cannot be read: '", printable(value), "'")});
-}
+/// What hears all that the sources say, a later one after those that it wins over.
+class Listener {
+ public:
+  Listener() = default;
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  virtual ~Listener() = default;
+  virtual void known(const KnownKey& key, const std::string& name, const std::string& value) = 0;
+  virtual void unknown(const std::string& name, std::string why) = 0;
+};
 
-void take_variables(const standard::Environment& environment, Settings& into) {
+void hear_variables(const standard::Environment& environment, Listener& listener) {
   for (const auto& [name, text] : environment) {
-    if (name == kNoNuma) into.remarks.push_back({name, why_not_taken("ENABLE_NUMA")});
+    if (name == kNoNuma) listener.unknown(name, why_not_taken("ENABLE_NUMA"));
     if (!name.starts_with(kPrefix) || text.empty()) continue;
     const std::string_view key = std::string_view(name).substr(kPrefix.size());
-    const auto* const taken = std::ranges::find(kTaken, key, &KnownKey::name);
-    if (key.empty() || taken == kTaken.end())
-      into.remarks.push_back({name, why_not_taken(key)});
+    const auto* const found =
+        std::ranges::find(kTaken, key, [](const KnownKey& one) { return one.setting.name; });
+    if (key.empty() || found == kTaken.end())
+      listener.unknown(name, why_not_taken(key));
     else
-      take(*taken, name, text, into);
+      listener.known(*found, name, text);
   }
 }
 
-void take_native_variables(const standard::Environment& environment, Settings& into) {
+void hear_native_variables(const standard::Environment& environment, Listener& listener) {
   for (const auto& [name, text] : environment) {
     if (!name.starts_with(kNativePrefix) || name == kFileVariable || text.empty()) continue;
-    const auto* const taken = std::ranges::find_if(kTaken, [&](const KnownKey& key) {
+    const auto* const found = std::ranges::find_if(kTaken, [&](const KnownKey& key) {
       return !key.path.empty() && variable_of(key.path) == name;
     });
-    if (taken == kTaken.end())
-      into.remarks.push_back({name, why_not_taken_variable(name)});
+    if (found == kTaken.end())
+      listener.unknown(name, why_not_taken_variable(name));
     else
-      take(*taken, name, text, into);
+      listener.known(*found, name, text);
   }
 }
 
 /// Those of one section: "" is what stands in none.
-void take_section(const std::vector<Setting>& settings, std::string_view section, Settings& into) {
+void hear_section(const std::vector<Setting>& settings, std::string_view section,
+                  Listener& listener) {
   constexpr std::array<std::string_view, 2> kSections{"default.", "leader."};
   for (const Setting& setting : settings) {
     std::string_view path = setting.path;
@@ -248,26 +283,84 @@ void take_section(const std::vector<Setting>& settings, std::string_view section
     if ((named == kSections.end() ? "" : *named) != section) continue;
     path.remove_prefix(section.size());
     const std::string name = cat(setting.place, " ", setting.path);
-    const auto* const taken = std::ranges::find_if(
+    const auto* const found = std::ranges::find_if(
         kTaken, [&](const KnownKey& key) { return !key.path.empty() && key.path == path; });
-    if (taken == kTaken.end())
-      into.remarks.push_back({name, why_not_taken_path(path)});
+    if (found == kTaken.end())
+      listener.unknown(name, why_not_taken_path(path));
     else
-      take(*taken, name, setting.value, into);
+      listener.known(*found, name, setting.value);
   }
 }
 
-void take_settings(const std::vector<Setting>& settings, Settings& into) {
+void hear_settings(const std::vector<Setting>& settings, Listener& listener) {
   for (const std::string_view section : {"default.", "", "leader."})
-    take_section(settings, section, into);
+    hear_section(settings, section, listener);
 }
 
-Status take_file(const std::string& path, Settings& into) {
+Status hear_file(const std::string& path, Listener& listener) {
   TOWPATH_TRY(const std::string text, sys::read_text_file(path));
   TOWPATH_TRY(const auto settings, parse_kvbm_toml(text, path));
-  take_settings(settings, into);
+  hear_settings(settings, listener);
   return {};
 }
+
+Status hear_all(const standard::Environment& environment, const Sources& sources,
+                Listener& listener) {
+  hear_variables(environment, listener);
+  const Status system = hear_file(sources.system_file, listener);
+  if (!system.ok() && system.code() != Code::not_found) return system;
+  const auto named = environment.find(std::string(kFileVariable));
+  if (named != environment.end() && !named->second.empty()) {
+    Status read = hear_file(named->second, listener);
+    if (read.code() == Code::not_found)
+      return error(Code::not_found,
+                   cat(kFileVariable, "='", printable(named->second, 256), "' is not there"),
+                   "name a file, or unset it");
+    TOWPATH_TRY(std::move(read));
+  }
+  hear_native_variables(environment, listener);
+  if (!sources.json.empty()) {
+    TOWPATH_TRY(const auto settings, parse_kvbm_json(sources.json, "JSON"));
+    hear_settings(settings, listener);
+  }
+  return {};
+}
+
+class Taking final : public Listener {
+ public:
+  explicit Taking(Settings& into) : into_(into) {}
+  void known(const KnownKey& key, const std::string& name, const std::string& value) override {
+    if (!(Reader(into_).*key.take)(value))
+      into_.remarks.push_back({name, cat("cannot be read: '", printable(value), "'")});
+  }
+  void unknown(const std::string& name, std::string why) override {
+    into_.remarks.push_back({name, std::move(why)});
+  }
+
+ private:
+  Settings& into_;
+};
+
+/// As kTaken.
+class Listing final : public Listener {
+ public:
+  Listing() {
+    for (const KnownKey& key : kTaken)
+      rows_.push_back({.setting = key.setting,
+                       .name = key.setting.name.empty() ? variable_of(key.path)
+                                                        : cat(kPrefix, key.setting.name)});
+  }
+  void known(const KnownKey& key, const std::string& name, const std::string& value) override {
+    standard::GivenSetting& row = rows_[static_cast<std::size_t>(&key - kTaken.data())];
+    row.value = key.setting.is_secret ? "(hidden)" : value;
+    row.source = name;
+  }
+  void unknown(const std::string&, std::string) override {}
+  std::vector<standard::GivenSetting> take() { return std::move(rows_); }
+
+ private:
+  std::vector<standard::GivenSetting> rows_;
+};
 
 /// What may have been meant by it is the cause where something is missing. Ok: there is none.
 Status not_understood(const std::vector<standard::Remark>& remarks) {
@@ -288,31 +381,24 @@ std::optional<std::uint64_t> Size::blocks_of(std::uint64_t block_bytes) const {
 
 Settings Settings::from(const standard::Environment& environment) {
   Settings out;
-  take_variables(environment, out);
-  take_native_variables(environment, out);
+  Taking listener(out);
+  hear_variables(environment, listener);
+  hear_native_variables(environment, listener);
   return out;
 }
 
 Result<Settings> Settings::read(const standard::Environment& environment, const Sources& sources) {
   Settings out;
-  take_variables(environment, out);
-  const Status system = take_file(sources.system_file, out);
-  if (!system.ok() && system.code() != Code::not_found) return system;
-  const auto named = environment.find(std::string(kFileVariable));
-  if (named != environment.end() && !named->second.empty()) {
-    Status read = take_file(named->second, out);
-    if (read.code() == Code::not_found)
-      return error(Code::not_found,
-                   cat(kFileVariable, "='", printable(named->second, 256), "' is not there"),
-                   "name a file, or unset it");
-    TOWPATH_TRY(std::move(read));
-  }
-  take_native_variables(environment, out);
-  if (!sources.json.empty()) {
-    TOWPATH_TRY(const auto settings, parse_kvbm_json(sources.json, "JSON"));
-    take_settings(settings, out);
-  }
+  Taking listener(out);
+  TOWPATH_TRY(hear_all(environment, sources, listener));
   return out;
+}
+
+Result<std::vector<standard::GivenSetting>> given_settings(const standard::Environment& environment,
+                                                           const Sources& sources) {
+  Listing listener;
+  TOWPATH_TRY(hear_all(environment, sources, listener));
+  return listener.take();
 }
 
 Result<Settings::Shape> Settings::shape(std::uint64_t block_bytes, std::uint64_t worker) const {

@@ -23,6 +23,7 @@
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/standard/environment.h>
 #include <towpath/standard/object_place.h>
+#include <towpath/standard/setting.h>
 
 namespace towpath::kvbm {
 
@@ -94,5 +95,10 @@ struct Settings {
   std::optional<standard::ObjectPlace> object_place(std::uint64_t block_bytes,
                                                     std::uint64_t worker) const;
 };
+
+/// All that are understood, as a connector that took KVBM's settings would have them; a `source` is
+/// a variable, or a file, its line and the path. Errors: those of Settings::read().
+Result<std::vector<standard::GivenSetting>> given_settings(const standard::Environment& environment,
+                                                           const Sources& sources = {});
 
 }  // namespace towpath::kvbm

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -182,6 +183,14 @@ TEST(KvbmSettingsTest, each_source_wins_over_those_before_it) {
   const auto reported = Settings::read(said, sources);
   EXPECT_FALSE(reported->second_sight);
   EXPECT_EQ(reported->batch_blocks, 10U);
+  const auto rows = given_settings(said, sources).value();
+  const auto row = [&](std::string_view name) {
+    return *std::ranges::find(rows, name, &standard::GivenSetting::name);
+  };
+  EXPECT_EQ(row("DYN_KVBM_CPU_CACHE_GB").value, "5");
+  EXPECT_EQ(row("DYN_KVBM_CPU_CACHE_GB").source, "JSON leader.cache.host.cache_size_gb");
+  EXPECT_EQ(row("DYN_KVBM_DISK_CACHE_GB").source, "DYN_KVBM_DISK_CACHE_GB");
+  EXPECT_EQ(row("DYN_KVBM_OBJECT_BUCKET").source, "") << "nobody gives it";
   EXPECT_THAT(
       reported->remarks,
       UnorderedElementsAre(
@@ -192,6 +201,13 @@ TEST(KvbmSettingsTest, each_source_wins_over_those_before_it) {
           standard::Remark{"JSON cashe", "is not known"}));
   said["KVBM_CONFIG_PATH"] = cat(folder, "/no-such-kvbm.toml");
   EXPECT_EQ(Settings::read(said, sources).code(), Code::not_found);
+}
+
+TEST(KvbmSettingsTest, a_secret_is_not_shown) {
+  const auto rows = given_settings({{"DYN_KVBM_OBJECT_SECRET_KEY", "0123"}}).value();
+  EXPECT_TRUE(std::ranges::any_of(rows, [](const auto& row) { return !row.source.empty(); }));
+  for (const standard::GivenSetting& row : rows)
+    EXPECT_EQ(row.value.find("0123"), std::string::npos);
 }
 
 TEST(KvbmSettingsTest, native_variables_are_paths_in_capitals) {
