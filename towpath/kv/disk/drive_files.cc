@@ -137,8 +137,10 @@ Result<std::shared_ptr<DriveFiles>> DriveFiles::open(sys::FileSystem& files,
   TOWPATH_TRY(std::shared_ptr<sys::File> file, files.open(path, {.writable = true}));
   TOWPATH_TRY(const std::uint64_t bytes, file->size());
   TOWPATH_TRY(DriveLabel label, look_at(*file, bytes));
+  // By a descriptor of its own: what a killed process had given to io_uring holds the other one on.
+  TOWPATH_TRY(std::shared_ptr<sys::File> held, files.open(path, {.writable = true}));
   auto words = std::make_unique<sys::FileRange>(
-      sys::FileRange::Parts{.whole = file,
+      sys::FileRange::Parts{.whole = std::move(held),
                             .range = {.begin = kHolderAt, .size_bytes = kDrivePage},
                             .path = path,
                             .writable = true});

@@ -77,6 +77,8 @@ TEST_F(StoreDirectoryTest, store_of_a_killed_process_is_taken_over_although_its_
   if (store.ok()) {
     EXPECT_TRUE(testing::get_block(**store, 1).ok());
     EXPECT_EQ(code_in_another_process(), Code::unavailable) << "and now it is this one's";
+    store = error(Code::not_ready, "closed");
+    EXPECT_EQ(code_in_another_process(), Code::ok) << "this one has let go, and lives";
   }
   ::kill(worker, SIGKILL);
   ::close(said[0]);

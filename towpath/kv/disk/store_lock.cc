@@ -1,6 +1,7 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <new>
 #include <optional>
 #include <string_view>
 
@@ -42,6 +43,7 @@ std::optional<std::uint64_t> number_after(std::string_view text, std::string_vie
   return parsed.ec == std::errc() ? std::optional(number) : std::nullopt;
 }
 
+constexpr std::string_view kLetGo = ", which has let go";
 constexpr std::string_view kProcess = "process ", kStarted = ", started ", kNamespace = " of pid:";
 
 // What comes from a file is anyone's: bounded, and printed with care.
@@ -52,8 +54,10 @@ std::string text_of(sys::File& lock) {
   return text.substr(0, text.find('\n'));
 }
 
-/// Whether the text names a process that could be seen from here, and cannot: it has ended.
+/// Whether the text names a process that has let go, or that could be seen from here, and cannot:
+/// it has ended.
 bool names_one_that_ended(std::string_view text) {
+  if (text.find(kLetGo) != std::string_view::npos) return true;
   const auto pid = number_after(text, kProcess);
   const auto start_time = number_after(text, kStarted);
   const auto pid_namespace = number_after(text, kNamespace);
@@ -111,10 +115,29 @@ Result<StoreLock> take(StoreLock lock, const StoreHolder& holder, Status held) {
   if (Status named = name_holder(*lock.file, holder.incarnation);
       !named.ok() && named.code() != Code::exhausted)
     return named;
+  lock.named_by = ::getpid();
   return lock;
 }
 
 }  // namespace
+
+StoreLock& StoreLock::operator=(StoreLock&& other) noexcept {
+  let_go();
+  directory = std::move(other.directory);
+  file = std::move(other.file);
+  named_by = std::exchange(other.named_by, 0);
+  return *this;
+}
+
+// Children of another holder's may hold what is locked yet: whoever comes next goes by the words.
+void StoreLock::let_go() noexcept {
+  if (file == nullptr || named_by == 0 || named_by != ::getpid()) return;
+  try {
+    const std::string words = cat(text_of(*file), kLetGo, "\n");
+    if (words.size() <= kLongestHolder) (void)sys::write_exactly(*file, as_bytes(words), 0);
+  } catch (const std::bad_alloc&) {  // then they look whether this process has ended
+  }
+}
 
 Result<StoreLock> lock_store(sys::FileSystem& files, const StoreHolder& holder) {
   StoreLock lock;
@@ -135,7 +158,8 @@ bool names_holder(std::string_view text) {
 
 Result<StoreLock> lock_drive(sys::FileSystem& files, const StoreHolder& holder,
                              std::unique_ptr<sys::File> words) {
-  StoreLock lock{.file = std::move(words)};
+  StoreLock lock;
+  lock.file = std::move(words);
   Status held;
   if (files.kind_of(holder.directory) == sys::PathKind::drive) {
     auto claimed = files.open(holder.directory, {.claimed = true});

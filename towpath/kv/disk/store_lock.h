@@ -6,8 +6,9 @@
 //                                  can. But a forked child holds it on when its parent has died.
 //   the file `lock`, by F_SETLK    dies with the process, and its children do not have it. But a
 //                                  process does not refuse itself, and the file can be removed.
-//   what `lock` says               which process has it, so that another, which finds the first one
-//                                  taken, can see whether that process has ended.
+//   what `lock` says               which process has it, and when it has let go, so that another,
+//                                  which finds the first one taken, can see whether that process
+//                                  has ended.
 //
 // So a store is taken over from a process that has ended, whatever became of its children, by one
 // of those that want it. The file `lock` is also locked by flock(2), as releases before this one
@@ -18,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <towpath/sys/file.h>
 
@@ -30,12 +32,25 @@ struct StoreHolder {
 
 inline constexpr const char* kLockName = "lock";
 
-/// Held while the files live.
+/// Held while it lives, and it says so when it goes.
 struct StoreLock {
+  StoreLock() = default;
+  StoreLock(StoreLock&& other) noexcept
+      : directory(std::move(other.directory)),
+        file(std::move(other.file)),
+        named_by(std::exchange(other.named_by, 0)) {}
+  StoreLock& operator=(StoreLock&& other) noexcept;
+  ~StoreLock() { let_go(); }
+
   /// Of a drive, the drive; null: another's, which has ended and left children.
   std::unique_ptr<sys::File> directory;
   std::unique_ptr<sys::File>
       file;  ///< null: there is none in a directory that cannot be written to
+  /// The process whose name `file` has, 0: none. A forked child lets go of nothing.
+  int named_by = 0;
+
+ private:
+  void let_go() noexcept;
 };
 
 /// Errors: unavailable (with the holder's own words), denied (`lock` is a link or no file), those
