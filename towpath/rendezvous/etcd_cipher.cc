@@ -3,14 +3,16 @@
 #include <towpath/core/format.h>
 #include <towpath/net/encryption.h>
 #include <towpath/rendezvous/etcd_cipher.h>
+#include <towpath/wire/little_endian.h>
 
 namespace towpath::rendezvous::etcd {
 
 namespace {
 
 constexpr std::string_view kMagic = "TPEM";
-constexpr std::string_view kHead("TPEM\1\0\0\0", 8);  // with the version
-static_assert(Cipher::kOverhead == kHead.size() + net::kEncryptionOverhead);
+constexpr std::uint32_t kVersion = 1;  // behind the magic
+constexpr std::size_t kHeadBytes = kMagic.size() + sizeof kVersion;
+static_assert(Cipher::kOverhead == kHeadBytes + net::kEncryptionOverhead);
 
 }  // namespace
 
@@ -18,8 +20,9 @@ Cipher::Cipher(const net::Token& token)
     : key_(net::derive_key(as_bytes(token.secret()), {}, "towpath etcd metadata v1")) {}
 
 Bytes Cipher::encrypt(std::string_view key, ConstByteSpan metadata) const {
-  Bytes value(kHead.size());
-  std::ranges::copy(as_bytes(kHead), value.begin());
+  Bytes value(kHeadBytes);
+  std::ranges::copy(as_bytes(kMagic), value.begin());
+  wire::store(ByteSpan(value).subspan(kMagic.size()), kVersion);
   const Bytes encrypted = net::encrypt(key_, as_bytes(key), metadata);
   value.insert(value.end(), encrypted.begin(), encrypted.end());
   return value;
@@ -29,10 +32,14 @@ Result<Bytes> Cipher::decrypt(std::string_view key, ConstByteSpan value) const {
   if (!is_encrypted(value))
     return error(Code::denied, "these metadata are not encrypted, and we have a token",
                  "give the same token file to all agents; releases before 0.2 do not encrypt");
-  if (!as_text(value).starts_with(kHead))
-    return error(Code::unsupported, "these metadata are encrypted in a way of another release",
+  if (value.size() < kHeadBytes) return error(Code::corrupt, "encrypted metadata, cut short");
+  const auto version = wire::load<std::uint32_t>(value.subspan(kMagic.size()));
+  if (version != kVersion)
+    return error(Code::unsupported,
+                 cat("these metadata are encrypted as in version ", version,
+                     "; this side knows version ", kVersion),
                  "use one release for all agents of a namespace");
-  return net::decrypt(key_, as_bytes(key), value.subspan(kHead.size()));
+  return net::decrypt(key_, as_bytes(key), value.subspan(kHeadBytes));
 }
 
 bool is_encrypted(ConstByteSpan value) noexcept { return as_text(value).starts_with(kMagic); }

@@ -34,12 +34,15 @@ Result<JobView> JobView::map(int control_fd) {
   TOWPATH_TRY(sys::Mapping head,
               sys::Mapping::of_file({.fd = control_fd, .size_bytes = sizeof(JobHeader)}));
   const auto* header = reinterpret_cast<const JobHeader*>(head.data());
-  if (header->magic != kMagic || header->version != kJobVersion || header->pes == 0 ||
-      header->pes > kMaxPes)
-    return error(
-        Code::corrupt,
-        cat("descriptor ", control_fd, " is no job's control segment of version ", kJobVersion),
-        "start the program with the `towpath run` of the same version");
+  constexpr std::string_view kHint = "start the program with the `towpath run` of the same version";
+  if (header->magic == kMagic && header->version != kJobVersion)
+    return error(Code::unsupported,
+                 cat("the job's control segment has version ", header->version,
+                     ", this program version ", kJobVersion),
+                 std::string(kHint));
+  if (header->magic != kMagic || header->pes == 0 || header->pes > kMaxPes)
+    return error(Code::corrupt, cat("descriptor ", control_fd, " is no job's control segment"),
+                 std::string(kHint));
   JobView view;
   view.pes_ = header->pes;
   TOWPATH_TRY(sys::check_sealed(control_fd, bytes_for(view.pes_)));

@@ -77,7 +77,7 @@ struct JobHeader {
 /// The control segment, mapped.
 class JobView {
  public:
-  /// Errors: corrupt (not a job's segment, another version), or Mapping::of_file's.
+  /// Errors: corrupt (not a job's segment), unsupported (another version), or Mapping::of_file's.
   static Result<JobView> map(int control_fd);
 
   JobHeader& header() const noexcept { return *at<JobHeader>(0); }

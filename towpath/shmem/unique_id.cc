@@ -212,6 +212,11 @@ Result<UniqueId> UniqueId::from_raw(const Raw& raw) {
   const UniqueId id(raw);
   const Layout layout = layout_of(id);
   if (layout.version == kIdVersion && layout.magic == Layout().magic && layout.name != 0) return id;
+  if (layout.version != kIdVersion && layout.magic == Layout().magic)
+    return error(
+        Code::unsupported,
+        cat("an identifier of version ", layout.version, "; this side knows version ", kIdVersion),
+        "use the same release for all PEs");
   return error(Code::invalid_argument,
                cat("128 bytes that are no identifier (they begin with ", hex(layout.version), ")"),
                "pass all 128 bytes of UniqueId::create()");

@@ -41,7 +41,8 @@ class UniqueId {
   /// A new one, which no other call ever gives. PE 0 runs on the host where it was made. Cost:
   /// system calls.
   static UniqueId create(const UniqueIdOptions& options = {});
-  /// Errors: invalid_argument (not made by create(), or not copied whole).
+  /// Errors: invalid_argument (not made by create(), or not copied whole), unsupported (another
+  /// version).
   static Result<UniqueId> from_raw(const Raw& raw);
   const Raw& raw() const noexcept { return raw_; }
 

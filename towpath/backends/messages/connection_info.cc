@@ -56,14 +56,11 @@ Bytes finished(Encoder&& encoder) {
 
 Status check_version(std::uint64_t version) {
   if (version == net::kSessionVersion) return {};
-  return error(
-      Code::unsupported,
-      version == 0
-          ? std::string("message backend connection info: of a release whose sessions prove "
-                        "nothing; this one refuses them")
-          : cat("message backend connection info: the peer's sessions have version ", version,
-                ", those of this side version ", net::kSessionVersion),
-      "use the same release on both sides");
+  return error(Code::unsupported,
+               cat("message backend connection info: the peer's sessions have version ", version,
+                   version == 0 ? " and prove nothing" : "", ", those of this side version ",
+                   net::kSessionVersion),
+               "use the same release on both sides");
 }
 
 Status take(ConnectionInfo& info, std::uint64_t& version, const Field& field) {

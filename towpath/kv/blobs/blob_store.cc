@@ -151,6 +151,10 @@ Result<BlobStore::OpenBlob> BlobStore::open_blob(const std::string& path) const 
   Bytes page(kBlobPage);
   TOWPATH_TRY(sys::read_exactly(*file, page, 0));
   Result<BlobInfo> info = open_header(page);
+  if (info.code() == Code::unsupported)
+    return error(Code::unsupported, cat("the blob ", path, " is of a newer release"),
+                 "read it with that release, or make it anew")
+        .because(info.status());
   if (!info.ok()) return damaged(path, "has a damaged header", info.status());
   if (size != kBlobPage + info->length)
     return damaged(path, cat(size < kBlobPage + info->length ? "is torn" : "is too long",

@@ -44,7 +44,8 @@ class BlobStore {
   Status save(const BlobName& blob, ConstByteSpan bytes);
 
   /// What the file says of itself: its header is proven, its bytes are not. Errors: not_found;
-  /// corrupt (a header that is damaged or another's, a file that ends early or late).
+  /// corrupt (a header that is damaged or another's, a file that ends early or late); unsupported
+  /// (of a newer release).
   Result<BlobInfo> find(const std::string& name) const;
   /// Fills `into`, which is as long as the blob; a failure leaves it all zeros. Errors: as find();
   /// corrupt (the bytes are not those that were saved); invalid_argument (another length, another
