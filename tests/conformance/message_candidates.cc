@@ -45,6 +45,7 @@ std::vector<Candidate> message_candidates(
                   .pairings = {{Store::system, Store::system, false},
                                {Store::system, Store::shared, false},
                                {Store::system, Store::system, true}},
+                  .late_bytes_where_still = std::uint64_t{128} * kKiB,
                   .unavailable = why_unavailable(make_type({})),
                   .no_processes = {},
                   .no_messages = {}};

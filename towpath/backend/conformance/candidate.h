@@ -60,6 +60,9 @@ struct Candidate {
   std::vector<BackendUse> backends;                ///< added to each agent, in this order
   std::vector<Pairing> pairings;                   ///< what it claims; each is held to every case
   std::shared_ptr<TestObjects> objects = nullptr;  ///< where there is a pairing with them
+  /// How many bytes may land late at a receiver that stood still in the midst of them; the table of
+  /// ARCHITECTURE.md says why.
+  std::uint64_t late_bytes_where_still = 0;
   std::string unavailable;   ///< why this machine cannot run it; empty: it can
   std::string no_processes;  ///< why no peer can live in another process; empty: one can
   std::string no_messages;   ///< why it carries no notifications; empty: it does

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,8 +54,8 @@ class Child {
     Bytes message(kMessageBytes);
     while (true) {
       const bool wrote = write_on();
-      const bool more = agent_->progress() || wrote;
-      ::poll(watched, 2, more ? 0 : 50);
+      const bool more = agent_ && (agent_->progress() || wrote);
+      ::poll(watched, agent_ ? 2 : 1, more ? 0 : 50);
       if ((watched[0].revents & (POLLIN | POLLHUP)) == 0) continue;
       const ssize_t size = ::read(channel_, message.data(), message.size());
       if (size <= 0) return 0;  // the parent has let go
@@ -76,6 +77,9 @@ class Child {
       case 't': return to_bytes(take(number_in(argument)));
       case 'w': return to_bytes(begin_to_write(argument) ? "ok" : "refused");
       case 's': return to_bytes(send(argument) ? "ok" : "refused");
+      case 'u': return to_bytes(pool_.release().ok() ? "ok" : "refused");
+      case 'g': return to_bytes(register_again() ? "ok" : "refused");
+      case 'x': return to_bytes(close() ? "ok" : "refused");
       default: return to_bytes("ok");
     }
   }
@@ -110,6 +114,20 @@ class Child {
       });
       if (!sent.ok()) return false;
     }
+    return true;
+  }
+
+  bool register_again() {
+    write_.reset();
+    if (pool_.is_registered()) return true;
+    auto pool = agent_->register_region(memory_.region());
+    if (pool.ok()) pool_ = *std::move(pool);
+    return pool_.is_registered();
+  }
+  bool close() {
+    write_.reset();
+    pool_ = {};
+    agent_.reset();
     return true;
   }
 
@@ -217,7 +235,33 @@ PeerProcess::PeerProcess(const Candidate& candidate, const Options& options) : o
 PeerProcess::~PeerProcess() {
   if (pid_ <= 0) return;
   kill_now();
+  if (freezer_) freezer_->thaw();  // what is frozen does not die
   ::waitpid(pid_, nullptr, 0);
+}
+
+Status PeerProcess::freeze() {
+  if (!freezer_) {
+    TOWPATH_TRY(freezer_, Freezer::make());
+    TOWPATH_TRY(freezer_->add(pid_));
+  }
+  return freezer_->freeze();
+}
+
+void PeerProcess::go_on() const {
+  ::kill(pid_, SIGCONT);
+  if (freezer_) freezer_->thaw();
+}
+
+bool PeerProcess::write_pool(ConstByteSpan bytes) const {
+  const iovec from{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  const iovec into{reinterpret_cast<void*>(region_.address), bytes.size()};
+  return ::process_vm_writev(pid_, &from, 1, &into, 1, 0) == static_cast<ssize_t>(bytes.size());
+}
+
+bool PeerProcess::read_pool(ByteSpan into) const {
+  const iovec to{into.data(), into.size()};
+  const iovec from{reinterpret_cast<void*>(region_.address), into.size()};
+  return ::process_vm_readv(pid_, &to, 1, &from, 1, 0) == static_cast<ssize_t>(into.size());
 }
 
 Bytes PeerProcess::ask(char verb, ConstByteSpan argument) const {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <csignal>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include <sys/types.h>
 
 #include <towpath/backend/conformance/candidate.h>
+#include <towpath/backend/conformance/freezer.h>
 #include <towpath/backend/conformance/test_memory.h>
 #include <towpath/sys/fd.h>
 
@@ -54,9 +56,21 @@ class PeerProcess {
   bool keep_writing(const std::string& to, const RegionDescriptor& target,
                     std::uint64_t extent_bytes) const;
   bool answers() const { return as_text(ask('p')) == "ok"; }
+  /// Takes its pool back; whether it could. register_again() undoes it.
+  bool deregister() const { return as_text(ask('u')) == "ok"; }
+  bool register_again() const { return as_text(ask('g')) == "ok"; }
+  /// Ends its agent. It answers nothing but go_on() and the end of itself then.
+  bool close_agent() const { return as_text(ask('x')) == "ok"; }
 
   void stop() const { ::kill(pid_, SIGSTOP); }
-  void go_on() const { ::kill(pid_, SIGCONT); }
+  /// It stands still in a control group; the first call makes that. Errors: as of Freezer.
+  Status freeze();
+  /// Whatever it was that stopped it.
+  void go_on() const;
+  /// The pool as it is, past the child: also while that stands still. False: there is none any
+  /// more.
+  bool write_pool(ConstByteSpan bytes) const;
+  bool read_pool(ByteSpan into) const;
   /// Does not wait for its end: dying takes the time it takes.
   void kill_now() const { ::kill(pid_, SIGKILL); }
 
@@ -65,6 +79,7 @@ class PeerProcess {
 
   const Options options_;
   pid_t pid_ = -1;
+  std::unique_ptr<Freezer> freezer_;
   sys::Fd channel_;
   RegionDescriptor region_;
 };
