@@ -15,14 +15,15 @@ constexpr std::size_t kInnerBytes = kEnvelopeBytes - wire::kHeaderBytes;
 }  // namespace
 
 Bytes encode(const Envelope& envelope) {
-  Bytes inner;
-  inner.reserve(kInnerBytes + envelope.payload.size());
-  inner.assign(4, std::byte{0});
-  inner[0] = static_cast<std::byte>(envelope.kind);
-  wire::append(inner, envelope.stream);
-  wire::append(inner, envelope.number);
-  inner.insert(inner.end(), envelope.payload.begin(), envelope.payload.end());
-  return wire::seal(kNotification, inner);
+  Bytes sealed;
+  sealed.reserve(kEnvelopeBytes + envelope.payload.size());
+  sealed.assign(wire::kHeaderBytes + 4, std::byte{0});
+  sealed[wire::kHeaderBytes] = static_cast<std::byte>(envelope.kind);
+  wire::append(sealed, envelope.stream);
+  wire::append(sealed, envelope.number);
+  sealed.insert(sealed.end(), envelope.payload.begin(), envelope.payload.end());
+  wire::seal_in_place(kNotification, sealed);
+  return sealed;
 }
 
 Result<Envelope> decode_envelope(ConstByteSpan bytes) {
@@ -79,6 +80,13 @@ void SendWindow::push_reserved(ConstByteSpan payload) {
 
 // All of its pieces, or none.
 void SendWindow::append(ConstByteSpan payload) {
+  if (payload.size() <= mode_.piece_bytes) {  // as almost all
+    queue_.push_back(
+        {encode({Envelope::Kind::message, mode_.stream, next_number_, payload}), true});
+    ++next_number_;
+    ++messages_;
+    return;
+  }
   std::vector<Piece> pieces;
   std::uint64_t number = next_number_;
   while (payload.size() > mode_.piece_bytes) {

@@ -44,7 +44,7 @@ std::byte* put_number(std::byte* out, std::uint64_t value) {
 }
 
 std::byte* put_sized(std::byte* out, ConstByteSpan bytes) {
-  return std::ranges::copy(bytes, put_number(out, bytes.size())).out;
+  return copy_bytes(bytes, put_number(out, bytes.size()));
 }
 
 /// A bit for each byte that is not 0, lowest first.

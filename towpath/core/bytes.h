@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,14 @@ inline std::string_view as_text(ConstByteSpan bytes) noexcept {
 inline Bytes to_bytes(std::string_view text) {
   auto span = as_bytes(text);
   return {span.begin(), span.end()};
+}
+
+/// To where `to` points, which has room for all of them, elsewhere; returns the end of it. In place
+/// of std::ranges::copy, which libstdc++ 12 makes byte by byte if the source is const
+/// (docs/gotchas/README.md).
+inline std::byte* copy_bytes(ConstByteSpan from, std::byte* to) noexcept {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size());
+  return to + from.size();
 }
 
 /// The bytes at an address of this process. The caller vouches for them.

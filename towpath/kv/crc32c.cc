@@ -65,7 +65,7 @@ std::uint32_t copy_and_crc32c(std::uint32_t crc, ByteSpan to, ConstByteSpan from
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("sse4.2")) return crc32c_by_instruction<true>(crc, to.data(), from);
 #endif
-  std::ranges::copy(from, to.begin());
+  copy_bytes(from, to.data());
   return crc32c_by_table(crc, to.first(from.size()));
 }
 

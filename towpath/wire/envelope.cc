@@ -38,8 +38,7 @@ std::uint64_t checksum_of(ConstByteSpan envelope) {
   const ConstByteSpan after = envelope.subspan(kHeaderBytes);
   if (before.size() + after.size() <= kSmall) {
     std::array<std::byte, kSmall> whole;  // what is hashed of it is written first
-    const auto* const end =
-        std::ranges::copy(after, std::ranges::copy(before, whole.begin()).out).out;
+    const std::byte* const end = copy_bytes(after, copy_bytes(before, whole.data()));
     return XXH3_64bits(whole.data(), static_cast<std::size_t>(end - whole.data()));
   }
   XXH3_state_t state;
@@ -125,7 +124,7 @@ Bytes seal(MessageKind kind, ConstByteSpan payload) {
 
 void seal_in_place(MessageKind kind, ByteSpan out) {
   std::ranges::fill(out.first(kHeaderBytes), std::byte{0});
-  std::ranges::copy(as_bytes(kMagic), out.begin());
+  copy_bytes(as_bytes(kMagic), out.data());
   store(out.subspan(kVersionAt), kEnvelopeVersion);
   store(out.subspan(kHeaderLengthAt), static_cast<std::uint16_t>(kHeaderBytes));
   store(out.subspan(kTypeAt), static_cast<std::uint16_t>(kind.type));

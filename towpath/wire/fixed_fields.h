@@ -51,7 +51,7 @@ struct BytesField {
 
   std::byte* put(std::byte* out) const noexcept {
     store(ByteSpan(out, sizeof(std::uint32_t)), static_cast<std::uint32_t>(Size));
-    return std::ranges::copy(value, out + sizeof(std::uint32_t)).out;
+    return copy_bytes(value, out + sizeof(std::uint32_t));
   }
 };
 

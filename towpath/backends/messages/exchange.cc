@@ -131,6 +131,7 @@ Status unfit(const Frame& answer) {
 template <typename Refused>
 std::optional<std::uint64_t> refused_bytes(const Frame& answer, const Exchange& exchange,
                                            const Trailer& unread, Refused refused) {
+  if (answer.header.count == 0 && !answer.has_trailer()) return 0;  // as almost all
   const bool all_read = unread == Trailer{};
   SegmentCursor at = exchange.begin;
   std::uint64_t bytes = 0;

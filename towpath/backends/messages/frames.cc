@@ -188,7 +188,7 @@ void FrameWriter::end_head() noexcept {
 }
 
 void FrameWriter::append(ConstByteSpan bytes) noexcept {
-  std::ranges::copy(bytes, append_room(bytes.size()).begin());
+  copy_bytes(bytes, append_room(bytes.size()).data());
 }
 
 ByteSpan FrameWriter::append_room(std::size_t bytes) noexcept {

@@ -81,7 +81,7 @@ class ReceiveSink : public net::BodySink {
       if (gathered_ > 0) {
         some = std::min(some, unit_ - gathered_);
         offered_ = some;
-        std::ranges::copy(bytes.first(some), buffer_.get() + gathered_);
+        copy_bytes(bytes.first(some), buffer_.get() + gathered_);
         came(some);
       } else if (missing_ > 0) {
         some = unit_ = std::min({some, missing_, kStepBytes});
@@ -90,7 +90,7 @@ class ReceiveSink : public net::BodySink {
       } else {
         some = std::min<std::uint64_t>(some, trailer_.size());
         if (some == 0) return false;
-        std::ranges::copy(bytes.first(some), trailer_.begin());
+        copy_bytes(bytes.first(some), trailer_.data());
         trailer_ = trailer_.subspan(some);
       }
       bytes = bytes.subspan(some);
@@ -243,7 +243,7 @@ class ReceiveSink : public net::BodySink {
   static std::uint64_t pin(std::uint64_t from, std::uint64_t bytes, const DeviceWindow& window,
                            std::uint64_t& used) {
     const ByteSpan room = window.room().subspan(used, bytes);
-    std::ranges::copy(bytes_at(from, bytes), room.begin());
+    copy_bytes(bytes_at(from, bytes), room.data());
     used += bytes;
     return address_of(room.data());
   }

@@ -71,7 +71,7 @@ class SendSource : public net::BodySource {
   void copy_out(ByteSpan into) override {
     const std::uint64_t of_pieces = std::min<std::uint64_t>(into.size(), left_);
     if (of_pieces > 0) read_guarded(into.first(of_pieces));
-    std::ranges::copy(trailer().first(into.size() - of_pieces), &into[0] + of_pieces);
+    copy_bytes(trailer().first(into.size() - of_pieces), into.data() + of_pieces);
     left(into.size());
   }
   bool may_fault() const noexcept override { return may_fault_; }

@@ -9,7 +9,7 @@ namespace towpath::backends::messages {
 
 void ReadReply::begin(const Frame& read, const PieceSet& refused, sys::GuardedCopy& guard,
                       bool may_fault) {
-  std::ranges::copy(read.records, records_.begin());
+  copy_bytes(read.records, records_.data());
   read_ = read;
   read_.records = ConstByteSpan(records_).first(read.records.size());
   refused_ = refused;

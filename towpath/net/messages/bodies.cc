@@ -24,13 +24,13 @@ std::uint64_t match_parts(Whole& whole, std::span<Part> parts, Copy copy) {
 
 void BodySource::copy_out(ByteSpan into) {
   std::array<ConstByteSpan, kMostParts> some;
-  const auto copy = [](ConstByteSpan from, ByteSpan to) { std::ranges::copy(from, to.begin()); };
+  const auto copy = [](ConstByteSpan from, ByteSpan to) { copy_bytes(from, to.data()); };
   while (!into.empty()) left(match_parts(into, std::span(some).first(parts(some)), copy));
 }
 
 bool BodySink::take(ConstByteSpan bytes) {
   std::array<ByteSpan, kMostParts> parts;
-  const auto copy = [](ByteSpan to, ConstByteSpan from) { std::ranges::copy(from, to.begin()); };
+  const auto copy = [](ByteSpan to, ConstByteSpan from) { copy_bytes(from, to.data()); };
   while (!bytes.empty()) {
     const std::size_t count = room(parts);
     if (count == 0) return false;

@@ -38,7 +38,7 @@ std::optional<UcxParts::Whole> UcxParts::gather(std::size_t offset, ConstByteSpa
     missing_ = 0;
     return std::nullopt;
   }
-  std::ranges::copy(part, whole_->bytes.get() + offset);
+  copy_bytes(part, whole_->bytes.get() + offset);
   missing_ -= part.size();
   if (missing_ > 0) return std::nullopt;
   return split(prefix_, whole_->filled());
