@@ -114,7 +114,7 @@ bool Mailbox::take_message(Client& client, ConstByteSpan message) {
   const auto tag = static_cast<MessageTag>(message.front());
   const ConstByteSpan body = message.subspan(1);
   if (!client.from) return tag == MessageTag::hello && take_hello(client, body);
-  is_announced_ = false;  // its doorbell may have met a full socket
+  watch(client);  // its doorbell may have met a full socket
   if (tag == MessageTag::doorbell) return client.ring.has_value();  // read_rings() has its turn
   // An honest sender has no more in the ring that came before.
   std::size_t before_it = kRingBytes / sizeof(RingReceiver::Record);
@@ -136,15 +136,34 @@ bool Mailbox::take_hello(Client& client, ConstByteSpan body) {
   --silent_;
   if (!hello->ring) return true;
   // Before the sender uses it: what is in a ring that is not among these is heard by nobody.
-  ringing_.reserve(ringing_.size() + 1);
+  watched_.reserve(rings_ + 1);
   // Where that fails all messages come by the socket.
   const auto owner = client.socket.peer();
   auto ring = owner.ok() ? RingReceiver::attach(owner->pid, *hello->ring) : owner.status();
   if (!ring.ok()) return true;
   client.ring.emplace(*std::move(ring));
-  ringing_.push_back(&client);
-  is_announced_ = false;
+  client.rests = true;
+  ++rings_;
+  watch(client);
   return true;
+}
+
+void Mailbox::watch(Client& client) {
+  is_announced_ = false;
+  if (!client.rests) return;
+  client.rests = false;
+  client.has_spoken = true;  // or is about to
+  watched_.push_back(&client);
+}
+
+// Each has announced that it sleeps, for itself: what comes to one of them rings.
+void Mailbox::let_silent_rings_rest() {
+  looks_ = 0;
+  std::erase_if(watched_, [](Client* client) {
+    if (std::exchange(client->has_spoken, false) || !client->ring->is_dry()) return false;
+    client->rests = client->ring->announce_sleep();
+    return client->rests;
+  });
 }
 
 // Removed, not only muted: a sender that died would make the poller speak for ever.
@@ -165,18 +184,20 @@ Mailbox::Ring Mailbox::read_ring(Client& client, std::size_t& budget) {
     if (!events_.on_notification(*client.from, ConstByteSpan(record_).first((*next)->length)))
       return Ring::blocked;
     client.ring->pop(**next);
+    client.has_spoken = true;
     is_announced_ = false;
     --budget;
   }
 }
 
 bool Mailbox::read_rings(std::size_t& budget) {
+  if (watched_.size() > kWatchedRings && ++looks_ >= kLooksBeforeRest) let_silent_rings_rest();
   const std::size_t before = budget;
-  while (budget > 0 && !ringing_.empty()) {
-    const std::size_t count = ringing_.size();
+  while (budget > 0 && !watched_.empty()) {
+    const std::size_t count = watched_.size();
     const std::size_t round = budget;
     for (std::size_t i = 0; i < count && budget > 0; ++i) {
-      Client& client = *ringing_[(first_ring_ + i) % count];
+      Client& client = *watched_[(first_ring_ + i) % count];
       const std::size_t most = std::min(std::max<std::size_t>(1, round / count), budget);
       std::size_t left = most;
       if (read_ring(client, left) == Ring::corrupt) {
@@ -194,7 +215,7 @@ bool Mailbox::read_rings(std::size_t& budget) {
 
 bool Mailbox::announce_sleep() noexcept {
   bool may_sleep = true;
-  for (Client* const client : ringing_)
+  for (Client* const client : watched_)
     may_sleep &= is_announced_ ? !client->ring->has_news() : client->ring->announce_sleep();
   is_announced_ = true;
   return may_sleep;
@@ -222,7 +243,8 @@ void Mailbox::offer_kept(std::size_t& budget) {
 
 void Mailbox::drop(Clients::iterator client) {
   if (!client->second.from) --silent_;
-  std::erase(ringing_, &client->second);
+  if (client->second.ring) --rings_;
+  std::erase(watched_, &client->second);
   std::erase(paused_, client->first);
   (void)poller_.remove(client->second.socket.fd());
   clients_.erase(client);

@@ -9,7 +9,9 @@
 //
 // Short messages go through a ring in shared memory beside the socket, once the mailbox has
 // attached to it (message_ring.h): no system call, unless the receiver sleeps and is rung for. What
-// is long, or finds the ring full, goes by the socket, and is delivered in its turn.
+// is long, or finds the ring full, goes by the socket, and is delivered in its turn. Where many
+// have a ring, those that say nothing are not read from until they ring: a look costs no more for a
+// thousand that are there than for those that speak.
 //
 // Local unauthenticated connections can neither block nor grow a mailbox: other users are closed at
 // once, clients are bounded in number, those that stay silent or send garbage are closed first, and
@@ -37,6 +39,9 @@ inline constexpr std::size_t kMaxSilentClients = 64;  ///< of them, without a he
 inline constexpr std::size_t kMaxQueuedMessages = 1024;
 inline constexpr std::size_t kMaxQueuedBytes = 4 * 1024 * 1024;
 inline constexpr std::size_t kMessagesPerCall = 64;
+inline constexpr std::size_t kWatchedRings = 8;  ///< so many are read from, whatever they say
+/// In so many looks a ring that says nothing, beyond those, comes to rest.
+inline constexpr std::uint32_t kLooksBeforeRest = 256;
 
 /// The first byte of a message on a socket. docs/formats/shm.md
 enum class MessageTag : std::uint8_t { hello = 'H', notification = 'M', doorbell = 'D' };
@@ -68,6 +73,8 @@ class Mailbox {
   bool announce_sleep() noexcept;
 
   std::size_t clients() const noexcept { return clients_.size(); }
+  /// Rings that a look reads from; the others ring.
+  std::size_t watched_rings() const noexcept { return watched_.size(); }
   /// Clients that were closed because of what they did or were.
   std::uint64_t refused() const noexcept { return refused_; }
 
@@ -78,6 +85,8 @@ class Mailbox {
     std::optional<AgentIdentity> from = {};
     std::optional<Bytes> kept = {};  ///< for it there was no room; then the poller does not watch
     std::optional<RingReceiver> ring = {};
+    bool rests = false;       ///< its ring: it rings before it is read from
+    bool has_spoken = false;  ///< by its ring, since the last that came to rest
     std::uint32_t heard = 0;  ///< messages of the socket that were delivered
     bool has_closed = false;  ///< what is left is in the ring; the poller does not watch
   };
@@ -96,6 +105,8 @@ class Mailbox {
   bool take_message(Client& client, ConstByteSpan message);
   bool take_hello(Client& client, ConstByteSpan body);
   Ring read_ring(Client& client, std::size_t& budget);
+  void watch(Client& client);
+  void let_silent_rings_rest();
   void pause(Client& client);
   void drop(Clients::iterator client);
   void drop_oldest_silent();
@@ -106,9 +117,11 @@ class Mailbox {
   Bytes buffer_;
   Bytes record_;
   Clients clients_;
-  std::vector<Client*> ringing_;  // those with a ring
+  std::vector<Client*> watched_;  // those with a ring that does not rest
+  std::size_t rings_ = 0;         // with those that rest; `watched_` has room for all
   std::size_t first_ring_ = 0;    // to read from next
-  bool is_announced_ = false;     // that it sleeps, to all of them
+  std::uint32_t looks_ = 0;       // since some came to rest
+  bool is_announced_ = false;     // that it sleeps, to all watched
   std::size_t silent_ = 0;
   std::vector<std::uint64_t> ready_;
   std::uint64_t last_read_ = 0;

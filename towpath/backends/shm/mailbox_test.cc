@@ -244,6 +244,66 @@ TEST_F(MailboxTest, an_awake_receiver_is_not_rung_for) {
   EXPECT_EQ(messages().size(), 11U);
 }
 
+TEST_F(MailboxTest, rings_that_say_nothing_are_not_read_from_until_they_ring) {
+  std::vector<std::unique_ptr<Outbox>> outboxes;
+  for (std::size_t i = 0; i < 5 * kWatchedRings; ++i) {
+    outboxes.push_back(open("a"));
+    receive();  // it is attached
+  }
+  const auto look = [&](std::uint32_t times) {
+    for (std::size_t budget = kMessagesPerCall; times > 0; --times) mailbox_->read_rings(budget);
+  };
+  EXPECT_EQ(mailbox_->watched_rings(), outboxes.size());
+  look(2 * kLooksBeforeRest);
+  EXPECT_LE(mailbox_->watched_rings(), kWatchedRings);
+  std::vector<std::string> sent;
+  std::minstd_rand random(7);
+  for (int round = 0; round < 2000; ++round) {
+    const std::size_t length = random() % 20 == 0 ? 2500 : random() % 60;
+    sent.push_back(std::to_string(sent.size()) + std::string(length, 'x'));
+    ASSERT_TRUE(outboxes[random() % outboxes.size()]->send(as_bytes(sent.back())).ok());
+    look(random() % 8 == 0 ? kLooksBeforeRest + 1 : random() % 3);
+    if (random() % 2 == 0) receive();
+  }
+  receive();
+  std::vector<std::string> heard = messages();
+  std::ranges::sort(heard);
+  std::ranges::sort(sent);
+  EXPECT_EQ(heard, sent);
+  look(2 * kLooksBeforeRest);
+  EXPECT_LE(mailbox_->watched_rings(), kWatchedRings);
+}
+
+TEST_F(MailboxTest, ring_that_rests_is_heard_again_and_one_that_is_not_empty_does_not_rest) {
+  std::vector<std::unique_ptr<Outbox>> outboxes;
+  for (std::size_t i = 0; i < 2 * kWatchedRings; ++i) {
+    outboxes.push_back(open("a"));
+    receive();
+  }
+  std::size_t budget = SIZE_MAX;
+  const auto look = [&] {
+    for (std::uint32_t i = 0; i < 3 * kLooksBeforeRest; ++i) mailbox_->read_rings(budget);
+  };
+  for (int round = 0; round < 3; ++round) {
+    look();
+    ASSERT_LE(mailbox_->watched_rings(), kWatchedRings);
+    for (const auto& outbox : outboxes) ASSERT_TRUE(outbox->send(as_bytes("1")).ok());
+    const auto rung = receiver_.wait(Duration(0));
+    EXPECT_EQ(rung.size(), outboxes.size());
+    for (const run::PollEvent& event : rung) mailbox_->note_ready(event.tag >> 2);
+    mailbox_->read_ready(budget);
+    mailbox_->read_rings(budget);  // nobody announces a sleep
+    ASSERT_EQ(events_.notifications.size(), (round + 1) * outboxes.size());
+  }
+  events_.accept = 0;
+  for (const auto& outbox : outboxes) ASSERT_TRUE(outbox->send(as_bytes("2")).ok());
+  look();
+  EXPECT_EQ(mailbox_->watched_rings(), outboxes.size());
+  events_.accept = SIZE_MAX;
+  mailbox_->read_rings(budget);
+  EXPECT_EQ(events_.notifications.size(), 4 * outboxes.size());
+}
+
 TEST_F(MailboxTest, messages_by_ring_and_socket_keep_one_order) {
   const auto outbox = open("a");
   receive();

@@ -105,6 +105,8 @@ class RingReceiver {
   /// Gives the room of what peek() gave back.
   void pop(const Record& record) noexcept;
 
+  /// Whether the last peek() found nothing at all, not even what has to wait for its turn.
+  bool is_dry() const noexcept { return seen_tail_ == head_; }
   /// Whether something came since the last peek().
   bool has_news() const noexcept;
   /// From now on the sender rings. False: something has come since the last peek().
