@@ -24,6 +24,8 @@
 //
 // Without memory a call ends as operator new does (std::bad_alloc), which the C interfaces report
 // as exhausted; a transfer under way ends as failed, and nothing that was made is lost to its end.
+// A peer for whose message there was no memory in progress() is lost (peer_lost), as over a broken
+// connection: load its metadata again.
 //
 // In a forked child the agent, its transfers and registrations are the parent's: calls answer
 // not_ready (or nothing), and letting go of them changes nothing.
