@@ -41,6 +41,7 @@ WHEEL = "nixl-cu12"  # of the wheels, the one whose host part asks nothing of th
 KIB, MIB = 1 << 10, 1 << 20
 MANY = ("16384", "65536", "100000", "16 MiB", "64 MiB")  # left out of a quick run
 SETTLE_S = 0.05  # for threads that were stopped until now to find their processors
+REST_S = 0.5  # asleep, in one sample of what that costs
 PATIENCE_S = 120  # for one answer of a process; what hangs is not waited for
 
 
@@ -260,12 +261,22 @@ def metadata_of(regions, noun):
     yield case("loaded, each region used once, let go", begin_use, of_reader)
 
 
+def resting():
+    """Of both processes of a pair that has moved bytes and is asked for nothing: what a second of it costs of a processor."""
+    def sample(pair, at_least):
+        return sum(side.call("sample_rest", max(at_least, REST_S)) for side in (pair.mover, pair.owner))
+
+    moved = transfer("a second of two agents at rest, both processes", "ns", 1, "WRITE", 1, 64 * KIB)
+    return dataclasses.replace(moved, sample=sample)
+
+
 def tables():
     """(title, our backend, UCX_TLS, cases)."""
     yield "bytes, both as they come", "UCX", None, list(moving(scattered_aim=5))
     yield "bytes, both over TCP", "UCX", "tcp", list(moving(scattered_aim=1))
     asked = [*making(), *registering(), *metadata()]
     yield "lists, transfers and metadata, CPU time of the thread that asks", "UCX", None, asked
+    yield "CPU time of all threads", "UCX", None, [resting()]
 
 
 # Measuring and reporting ------------------------------------------------------------------------------

@@ -227,6 +227,12 @@ class Side:
         self._agent.send_notif(self._peer, b"enough")
         return value
 
+    def sample_rest(self, seconds):
+        """Nanoseconds of a processor, of all threads, for a second of nothing; 1 at least, for the ratio's sake."""
+        start = time.process_time_ns()
+        time.sleep(seconds)
+        return max((time.process_time_ns() - start) / seconds, 1)
+
     def echo(self):
         while self._next_notification() == b"ping":
             self._agent.send_notif(self._peer, b"pong")
