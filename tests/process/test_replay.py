@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import socket
 from xml.etree import ElementTree
 
 import swift_store
@@ -178,6 +179,15 @@ class ReplayTest(CommandTest):
             self.assertEqual(len(bucket.names()), (1 << 20) // (4096 + first["block_bytes"]))
             for reported in (first, second, smaller):
                 self.assertEqual(reported["verified"], reported["blocks"])
+
+    def test_a_store_that_does_not_answer_is_reported_before_the_replay_with_the_cause(self):
+        with socket.socket() as nobody:  # bound, and nobody listens
+            nobody.bind(("127.0.0.1", 0))
+            self.environment = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+            place = f"s3://bucket/kv:1GiB?endpoint_override=http://127.0.0.1:{nobody.getsockname()[1]}"
+            said = self.replay("--limit", 4, "--tiers", f"host=64,object={place}", expect=COULD_NOT_RUN).stderr
+        self.assertIn("the object tier of --tiers does not answer", said)
+        self.assertRegex(said, "because: .*127.0.0.1")
 
     def test_tiers_as_kvbm_s_settings_say(self):
         self.environment = {"DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS": "400",

@@ -11,6 +11,7 @@
 #include <towpath/sys/random.h>
 #include <towpath/sys/system_file.h>
 
+#include "tools/command.h"
 #include "tools/replay/pool.h"
 
 namespace towpath::tools::replay {
@@ -34,6 +35,19 @@ bool is_here_or_a_miss(const Status& status, Place place) {
 
 kv::CachedBlock block_at(const std::vector<std::uint64_t>& blocks, std::size_t i) {
   return {blocks[i], i > 0 ? std::optional(blocks[i - 1]) : std::nullopt};
+}
+
+/// Asks a store for a block: one that does not answer is reported once, not by each block of a
+/// replay.
+Status answers(kv::BlockTier& store) {
+  kv::TierTask task{.kind = kv::TierTask::Kind::look};
+  store.begin(task);
+  while (!task.has_ended)
+    if (!store.progress()) store.wait_for_work(kPause);
+  if (task.status.ok() || task.status.code() == Code::not_found) return {};
+  return error(task.status.code(), cat("the ", store.name(), " tier of --tiers does not answer"),
+               "see that its store runs, and that its address, its bucket and the keys are right")
+      .because(task.status);
 }
 
 }  // namespace
@@ -93,6 +107,7 @@ Status Cache::open_objects(agent::Agent& agent, Tiers& tiers) {
                              .tier = static_cast<kv::TierIndex>(tiers.size() + 1),
                              .policy = options_.policy};
   TOWPATH_TRY(auto objects, standard::open_object_tier(place, tier, clock_));
+  TOWPATH_TRY(answers(*objects));
   tiers.push_back(with_mistakes(std::move(objects), nullptr));
   below_.push_back({.place = Place::object,
                     .down = "store",
@@ -407,10 +422,16 @@ Account Cache::mistakes() const {
   return account;
 }
 
+/// "look: unavailable", and why, where the last failure of all tiers was of this kind.
+std::string in_full(std::string_view what, const Status& last) {
+  const bool is_such = !last.ok() && what.ends_with(cat(": ", name_of(last.code())));
+  return is_such ? cat(what, "; the last: ", story_of(last)) : std::string(what);
+}
+
 /// What failed in a tier, but for misses and what is reported by block.
-void Cache::report_failures(LowerTiers& below, const kv::TierFigures& figures) {
+void Cache::report_failures(LowerTiers& below, const kv::TierFigures& figures, const Status& last) {
   for (const auto& [what, count] : figures.failed) {
-    const std::string reported = cat(name_of(below.place), " tier: ", what);
+    const std::string reported = cat(name_of(below.place), " tier: ", in_full(what, last));
     const auto mistake = mistake_behind(below.place, what);
     if (options_.faults > 0 && mistake)
       faults_.add(std::string(name_of(*mistake)), count, reported);
@@ -428,7 +449,7 @@ void Cache::report(Message& summary) {
     LowerTiers& below = below_[tier];
     below.up_hop.set_path(below.where);
     below.up_hop.put(summary, below.up);
-    report_failures(below, figures.below[tier]);
+    report_failures(below, figures.below[tier], figures.last_failure);
     if (below.down == nullptr) continue;
     below.down_hop.set_path(below.where);
     below.down_hop.put(summary, below.down);

@@ -106,7 +106,7 @@ class Cache final {
   std::string disk_directory() const;
   std::unique_ptr<kv::BlockTier> with_mistakes(std::unique_ptr<kv::BlockTier> tier,
                                                TornDevice* device);
-  void report_failures(LowerTiers& below, const kv::TierFigures& figures);
+  void report_failures(LowerTiers& below, const kv::TierFigures& figures, const Status& last);
 
   const Options options_;
   Chance chance_;
