@@ -16,6 +16,10 @@ std::string percent(double ratio);
 /// Three digits that count and the unit that fits: "812 ns", "3.62 us", "45.1 ms", "12.0 s",
 /// "4 min 05 s".
 std::string duration_text(std::chrono::nanoseconds time);
+/// A time that is counted in seconds.
+inline std::chrono::nanoseconds duration_of(double seconds) {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+}
 /// In powers of 1000, as speeds are reported: "9.81 GB/s"; "-" for no time.
 std::string rate_text(std::uint64_t bytes, std::chrono::nanoseconds time);
 /// Three digits that count, in powers of 1024: "1.25 GiB"; for exact values format_bytes().

@@ -38,6 +38,7 @@ class ReplayTest(CommandTest):
         for hop in hops.values():
             self.assertTrue(hop["path"])
             self.assertLessEqual(hop["p50_ns"], hop["p99_ns"])
+            self.assertAlmostEqual(hop["gigabytes_per_second_of_run"], hop["bytes"] / reported["seconds"] / 1e9, places=6)
         if reported["disk"]["direct"]:  # the kernel saw every byte that the backend counts
             self.assertGreaterEqual(reported["kernel"]["read_bytes"], hops["load"]["bytes"])
             self.assertGreaterEqual(reported["kernel"]["written_bytes"], hops["spill"]["bytes"])

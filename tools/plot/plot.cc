@@ -25,7 +25,7 @@ constexpr std::string_view kStyle =
 .plot .name{fill:var(--ink)}.plot .grid{stroke:var(--grid);fill:none}
 .plot .axis{stroke:var(--faint);fill:none}
 .plot .line{fill:none;stroke:var(--c);stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}
-.plot .bold{stroke-width:3.2}.plot .dashed{stroke-dasharray:7 5}
+.plot .bold{stroke-width:8;stroke-opacity:.4}.plot .dashed{stroke-dasharray:7 5}
 .plot .area{fill:var(--c);fill-opacity:.75;stroke:var(--paper);stroke-width:.6}
 .plot circle{fill:transparent;pointer-events:all}.plot .dot{fill:var(--c)}
 .plot circle:hover{fill:var(--ink)}

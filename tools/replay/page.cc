@@ -37,6 +37,7 @@ td{text-align:right;border-top:1px solid var(--grid)}th,td{padding:6px 12px;whit
 th:first-child,td:first-child,.text{text-align:left}.text{white-space:normal}
 td.best{color:var(--good);font-weight:600}td.bad{color:var(--bad)}
 code{display:block;overflow-x:auto;padding:10px 14px;font:13px ui-monospace,Menlo,Consolas,monospace}
+@media(max-width:640px){main{padding:16px 12px 32px}.panel .plot{min-width:560px}}
 footer{margin-top:36px;color:var(--faint);font-size:13px}
 )";
 
@@ -69,7 +70,7 @@ std::string table_html(const std::vector<std::vector<PageCell>>& rows) {
 
 std::string cards_part(const ReplayOutcome& outcome) {
   const bool all = outcome.verified == outcome.blocks;
-  const auto time = Duration(static_cast<std::int64_t>(outcome.seconds * 1e9));
+  const auto time = duration_of(outcome.seconds);
   return cat(
       "<div class=\"cards\">", card_html(grouped(outcome.requests), "requests"),
       card_html(grouped(outcome.verified),
@@ -85,7 +86,8 @@ std::string cards_part(const ReplayOutcome& outcome) {
                                              "bad"),
       card_html(percent(hit_ratio(outcome)), "of the blocks found in a tier"),
       card_html(size_text(outcome.pull.bytes()),
-                cat("pulled, at ", rate_text(outcome.pull.bytes(), outcome.pull.times().sum()))),
+                cat("pulled, at ", rate_text(outcome.pull.bytes(), outcome.pull.times().sum()),
+                    " while moving")),
       card_html(duration_text(time), "from the first order to the last block"), "</div>\n");
 }
 
@@ -109,7 +111,8 @@ std::string found_part(const Options& options, const ReplayOutcome& outcome) {
 std::string hops_part(const Options& options, const ReplayOutcome& outcome) {
   std::vector<std::vector<PageCell>> rows{{{"hop"},
                                            {"bytes"},
-                                           {"rate"},
+                                           {"while moving"},
+                                           {"whole run"},
                                            {"moves"},
                                            {"p50"},
                                            {"p90"},
@@ -121,6 +124,7 @@ std::string hops_part(const Options& options, const ReplayOutcome& outcome) {
     rows.push_back({{name},
                     {size_text(hop.bytes())},
                     {rate_text(hop.bytes(), times.sum())},
+                    {rate_text(hop.bytes(), duration_of(outcome.seconds))},
                     {grouped(times.count())},
                     {duration_text(times.percentile(50))},
                     {duration_text(times.percentile(90))},

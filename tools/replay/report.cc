@@ -9,18 +9,13 @@
 namespace towpath::tools::replay {
 namespace {
 
-std::chrono::nanoseconds nanoseconds(std::uint64_t count) {
-  return std::chrono::nanoseconds(static_cast<std::int64_t>(count));
-}
-
 std::string totals(const Options& options, const ReplayOutcome& outcome, Colours colours) {
   Table table({{""}, {"", Align::right}, {""}});
   table.add({"requests", grouped(outcome.requests),
              cat(options.model, " at 1/", options.scale, ": blocks of ",
                  format_bytes(outcome.block_bytes))});
   table.add(
-      {"blocks", grouped(outcome.blocks),
-       cat("in ", duration_text(nanoseconds(static_cast<std::uint64_t>(outcome.seconds * 1e9))))});
+      {"blocks", grouped(outcome.blocks), cat("in ", duration_text(duration_of(outcome.seconds)))});
   if (options.prefills + options.decodes > 2)
     table.add({"processes", grouped(options.prefills + options.decodes),
                cat(options.prefills, " prefill, ", options.decodes, " decode")});
@@ -45,7 +40,8 @@ std::string found_text(const Options& options, const ReplayOutcome& outcome, Col
 
 std::string hops_text(const Options& options, const ReplayOutcome& outcome, Colours colours) {
   Table table = moves_table("hop");
-  for (const auto& [name, hop] : hops_of(options, outcome)) add_hop(table, name, hop);
+  for (const auto& [name, hop] : hops_of(options, outcome))
+    add_hop(table, name, hop, duration_of(outcome.seconds));
   return table.text(colours);
 }
 
@@ -58,7 +54,8 @@ nlohmann::ordered_json found_json(const ReplayOutcome& outcome) {
 
 nlohmann::ordered_json hops_json(const Options& options, const ReplayOutcome& outcome) {
   nlohmann::ordered_json all;
-  for (const auto& [name, hop] : hops_of(options, outcome)) all[name] = hop_json(hop);
+  for (const auto& [name, hop] : hops_of(options, outcome))
+    all[name] = hop_json(hop, duration_of(outcome.seconds));
   return all;
 }
 
@@ -101,7 +98,8 @@ void add_proof(Table& table, const Proof& proof) {
 Table moves_table(const char* first) {
   return Table({{first},
                 {"bytes", Align::right},
-                {"rate", Align::right},
+                {"while moving", Align::right},
+                {"whole run", Align::right},
                 {"moves", Align::right},
                 {"p50", Align::right},
                 {"p90", Align::right},
@@ -114,11 +112,11 @@ std::vector<Cell> with_times(std::vector<Cell> cells, const Spread& times) {
   return cells;
 }
 
-void add_hop(Table& table, const char* name, const Hop& hop) {
+void add_hop(Table& table, const char* name, const Hop& hop, Duration run) {
   const Spread& times = hop.times();
-  table.add(with_times(
-      {name, size_text(hop.bytes()), rate_text(hop.bytes(), times.sum()), grouped(times.count())},
-      times));
+  table.add(with_times({name, size_text(hop.bytes()), rate_text(hop.bytes(), times.sum()),
+                        rate_text(hop.bytes(), run), grouped(times.count())},
+                       times));
   if (!hop.path().empty()) table.note(hop.path());
 }
 
@@ -146,10 +144,13 @@ nlohmann::ordered_json spread_json(const Spread& times) {
           {"p99_ns", times.percentile(99).count()}};
 }
 
-nlohmann::ordered_json hop_json(const Hop& hop) {
+nlohmann::ordered_json hop_json(const Hop& hop, Duration run) {
+  const double nanoseconds = static_cast<double>(run.count());
   nlohmann::ordered_json out{{"bytes", hop.bytes()},
                              {"busy_ns", hop.times().sum().count()},
                              {"gigabytes_per_second", hop.gigabytes_per_second()},
+                             {"gigabytes_per_second_of_run",
+                              nanoseconds > 0 ? static_cast<double>(hop.bytes()) / nanoseconds : 0},
                              {"moves", hop.times().count()}};
   out.update(spread_json(hop.times()));
   out["path"] = hop.path();

@@ -19,18 +19,19 @@ struct Proof {
 };
 void add_proof(Table& table, const Proof& proof);
 
-/// Of movements: bytes, rate, moves, and how long one takes. `first` says what a row is.
+/// Of movements: bytes, bytes over the time that moves took, one after the other, bytes over that
+/// of the whole run, moves, and how long one takes. `first` says what a row is.
 Table moves_table(const char* first);
 /// The end of its rows.
 std::vector<Cell> with_times(std::vector<Cell> cells, const Spread& times);
-/// A row, and a note by which way.
-void add_hop(Table& table, const char* name, const Hop& hop);
+/// A row, and a note by which way. `run`: how long all of it took.
+void add_hop(Table& table, const char* name, const Hop& hop, Duration run);
 
 /// What was found wrong, or what was not: `right` says it.
 std::string verdict_text(const Faults& faults, const char* right, Colours colours);
 nlohmann::ordered_json faults_json(const Faults& faults);
 nlohmann::ordered_json spread_json(const Spread& times);
-nlohmann::ordered_json hop_json(const Hop& hop);
+nlohmann::ordered_json hop_json(const Hop& hop, Duration run);
 
 std::string report_text(const Options& options, const ReplayOutcome& outcome, Colours colours);
 nlohmann::ordered_json report_json(const Options& options, const ReplayOutcome& outcome);

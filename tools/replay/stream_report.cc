@@ -10,8 +10,6 @@
 namespace towpath::tools::replay {
 namespace {
 
-Duration duration_of(double count) { return Duration(static_cast<std::int64_t>(count * 1e9)); }
-
 std::string pace_text(const Options& options) {
   if (options.speed == 0) return "as fast as it goes";
   if (options.speed == 1) return "at its times";
@@ -37,24 +35,26 @@ std::string stream_totals(const Options& options, const Stream& stream,
   return table.text(colours);
 }
 
-std::string path_rows(const Options& options, const StreamOutcome& outcome, Colours colours) {
+std::string path_rows(const Options& options, const Stream& stream, const StreamOutcome& outcome,
+                      Colours colours) {
   Table table = moves_table("op");
   const auto add = [&](const char* name, const StreamOutcome::Path& path) {
     if (path.moved.times().count() == 0) return;
-    add_hop(table, name, path.moved);
+    add_hop(table, name, path.moved, duration_of(outcome.seconds));
     if (path.recorded.count() > 0)
-      table.add(with_times({"  recorded", "", rate_text(path.moved.bytes(), path.recorded.sum()),
-                            grouped(path.recorded.count())},
-                           path.recorded));
+      table.add(
+          with_times({"  recorded", "", rate_text(path.moved.bytes(), path.recorded.sum()),
+                      rate_text(path.moved.bytes(), stream.length), grouped(path.recorded.count())},
+                     path.recorded));
   };
   add("read", outcome.reads);
   add("write", outcome.writes);
-  if (options.speed > 0) table.add(with_times({"late", "", "", ""}, outcome.late));
+  if (options.speed > 0) table.add(with_times({"late", "", "", "", ""}, outcome.late));
   return table.text(colours);
 }
 
-nlohmann::ordered_json path_json(const StreamOutcome::Path& path) {
-  nlohmann::ordered_json out = hop_json(path.moved);
+nlohmann::ordered_json path_json(const StreamOutcome::Path& path, Duration run) {
+  nlohmann::ordered_json out = hop_json(path.moved, run);
   out["recorded"] = spread_json(path.recorded);
   return out;
 }
@@ -64,7 +64,7 @@ nlohmann::ordered_json path_json(const StreamOutcome::Path& path) {
 std::string stream_text(const Options& options, const Stream& stream, const StreamOutcome& outcome,
                         Colours colours) {
   return cat("\n", stream_totals(options, stream, outcome, colours), "\n",
-             path_rows(options, outcome, colours), "\n",
+             path_rows(options, stream, outcome, colours), "\n",
              verdict_text(outcome.faults, "every byte arrived where it should", colours));
 }
 
@@ -83,8 +83,8 @@ nlohmann::ordered_json stream_json(const Options& options, const Stream& stream,
           {"lanes", stream.lanes},
           {"left_out", {{"own", stream.own}, {"empty", stream.empty}}},
           {"other_memory", stream.elsewhere},
-          {"reads", path_json(outcome.reads)},
-          {"writes", path_json(outcome.writes)},
+          {"reads", path_json(outcome.reads, duration_of(outcome.seconds))},
+          {"writes", path_json(outcome.writes, duration_of(outcome.seconds))},
           {"late", spread_json(outcome.late)},
           {"faults", faults_json(outcome.faults)}};
 }
