@@ -213,6 +213,8 @@ Result<Exit> run_initiator(const Options& options) {
 Result<Exit> run_bench(Arguments& arguments) {
   TOWPATH_TRY(take(arguments));
   const Options& options = arguments.options;
+  if (options.remote == MemoryKind::disk && options.file.empty())
+    TOWPATH_TRY(check_directory(options.directory, "--filepath"));
   if (arguments.role == "target" || !options.listen.empty()) return run_target(options);
   return run_initiator(options);
 }
@@ -265,8 +267,8 @@ void add_how(Command& command, Arguments& arguments) {
       .whole(1);
   command.flag("--recreate_xfer", options.recreate, "Make the transfer anew each time");
   command.flag("--enable_pt", options.progress_thread, "With a progress thread");
-  command.flag("--check_consistency,!--no_check", options.verify,
-               "Look at the bytes, as it does anyhow; or do not");
+  command.flag("--check_consistency", options.verify, "Look at the bytes, as it does anyhow");
+  command.flag("!--no_check", options.verify, "Do not look at the bytes");
 }
 
 void add_where(Command& command, Arguments& arguments) {

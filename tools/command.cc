@@ -115,6 +115,26 @@ std::string explain_unknown_command(const CLI::App& top, int argc, const char* c
   return {};
 }
 
+/// "towpath bench: there is no option '--op-type' (hint: did you mean '--op_type'?)", of the first
+/// that the chosen command has not; else nothing.
+std::string explain_unknown_option(const CLI::App& top, int argc, const char* const* argv) {
+  const CLI::App* app = &top;
+  for (auto chosen = app->get_subcommands(); !chosen.empty(); chosen = app->get_subcommands())
+    app = chosen.front();
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app->get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back(cat("--", name));
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    const std::string_view word =
+        std::string_view(argv[i]).substr(0, std::string_view(argv[i]).find('='));
+    if (!word.starts_with("--") || std::ranges::find(names, word) != names.end()) continue;
+    const std::string nearest = nearest_word(word, names);
+    return cat(whole_name(*app), ": there is no option '", printable(word), "'",
+               nearest.empty() ? "" : cat(" (hint: did you mean '", nearest, "'?)"));
+  }
+  return {};
+}
+
 }  // namespace
 
 Option Option::required() { return Option(option_->required()); }
@@ -210,7 +230,9 @@ Exit CommandLine::run(int argc, const char* const* argv) {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app_->exit(error), Exit::ok;  // help, or the version
-    const std::string mistyped = explain_unknown_command(*app_, argc, argv);
+    std::string mistyped = explain_unknown_command(*app_, argc, argv);
+    if (mistyped.empty() && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)
+      mistyped = explain_unknown_option(*app_, argc, argv);
     if (mistyped.empty()) return app_->exit(error), Exit::usage;
     std::fprintf(stderr, "%s\nRun with --help for more information.\n", mistyped.c_str());
     return Exit::usage;

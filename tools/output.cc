@@ -50,6 +50,13 @@ bool can_be_written(const std::string& path) {
 
 }  // namespace
 
+Status check_directory(const std::string& path, std::string_view flag) {
+  struct stat there {};
+  if (::stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) return {};
+  return error(Code::not_found, cat("there is no directory ", printable(path, 256)),
+               cat("make it, or name another with ", flag));
+}
+
 Result<Output> Output::open(const std::string& path) {
   Output out(path == "-" ? stdout : std::fopen(path.c_str(), "wbe"), path);
   if (!out.file_) return cannot("open", path, kElsewhere);

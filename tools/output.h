@@ -40,6 +40,10 @@ class Output {
   std::string path_;
 };
 
+/// That a directory is there which a user named for files that go again: a mistyped one is not
+/// made. `flag`: by which it was named. Errors: not_found.
+Status check_directory(const std::string& path, std::string_view flag);
+
 /// All of `text` to standard output.
 Status print(std::string_view text);
 /// Indented, keys as they were added; bytes that are not UTF-8 are replaced. `path` as in open().

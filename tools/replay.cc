@@ -235,6 +235,8 @@ Result<Exit> run_replay(Arguments& arguments) {
     return Exit::ok;
   }
   TOWPATH_TRY(options.policy, kv::policy_named(arguments.policy));
+  if (has(options, replay::Place::disk) && options.store_directory.empty())
+    TOWPATH_TRY(check_directory(options.directory, "--directory"));
   if (arguments.role != "prefill") return run_decode(arguments);
   settle_meeting(arguments);
   TOWPATH_TRY(replay::run_prefill(options));

@@ -25,8 +25,9 @@ Examples:
   towpath serve --memory 64GiB --caches 2          a model of two ranks, or two models
   towpath serve --memory 64GiB --quota 25          of which no tenant has more than a quarter
 
-Engines name its socket: {"server": "unix:..."} in vLLM's kv_connector_extra_config, server="unix:..."
-of towpath.connector.Worker. What they keep stays here when they end, or are killed.)";
+Engines name its socket: {"server": "unix:..."} in vLLM's kv_connector_extra_config,
+server="unix:..." of towpath.connector.Worker. What they keep stays here when they end, or are
+killed.)";
 
 struct ServeArguments {
   std::string socket, memory, directory, objects;
@@ -157,7 +158,7 @@ void add_serve(Command& towpath) {
       .shows_default();
   command
       .option("--quota", arguments->quota,
-              "Of each cache's memory, percent that one tenant may have; 0: no bound")
+              "Of a cache's memory, what one tenant may have; 0: all of it")
       .between(0, 100)
       .takes("PERCENT");
   command

@@ -1,7 +1,8 @@
 """`towpath` itself: help, usage, exit statuses."""
-from towpath_command import CommandTest, OK, USAGE, main
+from towpath_command import COULD_NOT_RUN, CommandTest, OK, USAGE, main
 
-COMMANDS = [["doctor"], ["replay"], ["run"], ["top"], ["trace"], ["trace", "generate"], ["trace", "info"], ["version"]]
+COMMANDS = [["bench"], ["doctor"], ["explain"], ["flight"], ["record"], ["replay"], ["run"], ["serve"], ["top"], ["trace"],
+            ["trace", "generate"], ["trace", "info"], ["version"]]
 
 
 class UsageTest(CommandTest):
@@ -39,6 +40,22 @@ class UsageTest(CommandTest):
             with self.subTest(words):
                 self.assertIn(f"did you mean '{meant}'?", self.run_command(*words, expect=USAGE).stderr)
         self.assertNotIn("did you mean", self.run_command("pigeon", expect=USAGE).stderr)
+
+    def test_a_typo_names_the_option_that_was_meant(self):
+        for words, meant in ((["replay", "--spede", "2"], "--speed"), (["bench", "--op-type", "READ"], "--op_type"),
+                             (["replay", "--host_blocks=64"], "--host-blocks")):
+            with self.subTest(words):
+                self.assertIn(f"did you mean '{meant}'?", self.run_command(*words, expect=USAGE).stderr)
+        self.assertIn("there is no option '--pigeon'\n", self.run_command("doctor", "--pigeon", expect=USAGE).stderr)
+
+    def test_a_directory_that_was_mistyped_is_not_made(self):
+        for words, flag in ((["replay", "--requests", "2", "--directory"], "--directory"),
+                            (["bench", "--backend", "POSIX", "--target_seg_type", "FILE", "--filepath"], "--filepath")):
+            with self.subTest(words):
+                said = self.run_command(*words, str(self.folder / "typo"), expect=COULD_NOT_RUN).stderr
+                self.assertIn("there is no directory", said)
+                self.assertIn(flag, said)
+                self.assertFalse((self.folder / "typo").exists())
 
     def test_a_flag_that_turns_something_off_is_shown_by_its_name(self):
         for words in COMMANDS:
