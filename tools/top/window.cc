@@ -39,6 +39,12 @@ std::string cut(std::string_view line, std::size_t columns) {
   return out;
 }
 
+/// The start of what a key sends that sends several bytes: "\x1b[5~".
+bool goes_on(std::string_view typed) {
+  if (!typed.starts_with('\x1b')) return false;
+  return typed.size() == 1 || typed == "\x1b[" || (typed.size() < 8 && typed.back() < '@');
+}
+
 Keys::Key key_of(std::string_view typed) {
   if (typed == "q" || typed == "Q") return Keys::Key::quit;
   if (typed == "k" || typed == "\x1b[A") return Keys::Key::up;
@@ -90,10 +96,13 @@ Keys::Key Keys::next(Duration most) {
   pollfd typed{.fd = before_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0};
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(most).count();
   if (poll(&typed, 1, static_cast<int>(std::max<std::int64_t>(ms, 10))) <= 0) return Key::none;
-  char letters[8];
-  const ssize_t count = read(STDIN_FILENO, letters, sizeof letters);
-  if (count <= 0) return Key::quit;  // the terminal is gone
-  return key_of({letters, static_cast<std::size_t>(count)});
+  std::string letters;  // of one key: a key that is held sends many at once
+  do {
+    char letter = 0;
+    if (read(STDIN_FILENO, &letter, 1) <= 0) return Key::quit;  // the terminal is gone
+    letters += letter;
+  } while (goes_on(letters) && poll(&typed, 1, 0) > 0);
+  return key_of(letters);
 }
 
 }  // namespace towpath::tools

@@ -1,6 +1,11 @@
 #include "tools/top/window.h"
 
+#include <string_view>
+#include <vector>
+
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <unistd.h>
 
 namespace towpath::tools {
 namespace {
@@ -19,6 +24,23 @@ TEST(WindowTest, it_scrolls_to_the_last_line_and_no_further) {
   EXPECT_EQ(last_first_line("a\nb\nc\nd\n", kSmall), 2U);
   EXPECT_EQ(fitted("a\nb\nc\nd\n", 2, kSmall), "c\nd\n  lin");
   EXPECT_EQ(fitted("a\nb\nc\nd\n", 99, kSmall), "c\nd\n  lin");
+}
+
+TEST(WindowTest, keys_that_were_typed_at_once_are_all_taken) {
+  int typist = -1, terminal = -1;
+  if (openpty(&typist, &terminal, nullptr, nullptr, nullptr) != 0) GTEST_SKIP() << "no terminal";
+  const int before = dup(STDIN_FILENO);
+  dup2(terminal, STDIN_FILENO);
+  {
+    Keys keys;
+    constexpr std::string_view kTyped = "jj\x1b[B\x1b[5~kxq";
+    EXPECT_EQ(write(typist, kTyped.data(), kTyped.size()), std::ssize(kTyped));
+    using enum Keys::Key;
+    for (const Keys::Key key : std::vector{down, down, down, page_up, up, none, quit})
+      EXPECT_EQ(keys.next(std::chrono::seconds(20)), key);
+  }
+  dup2(before, STDIN_FILENO);
+  for (const int fd : {before, terminal, typist}) close(fd);
 }
 
 TEST(WindowTest, colours_are_no_letters_and_are_switched_off_again) {
