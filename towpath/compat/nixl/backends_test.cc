@@ -226,6 +226,15 @@ TEST_F(NixlBackendsTest, without_rdma_ucx_is_shm_and_tcp_and_opens_no_port_of_uc
   EXPECT_THAT(reported(), HasSubstr("no RDMA device"));
 }
 
+TEST_F(NixlBackendsTest, without_rdma_engine_config_has_no_effect_and_it_is_logged) {
+  has_rdma_ = false;
+  backend::BackendType ucx = called("ucx");
+  ucx.params.push_back({.name = "settings"});
+  have({called("shm"), called("tcp"), std::move(ucx)});
+  ASSERT_TRUE(create("UCX", {{"engine_config", "RNDV_THRESH=8k"}}).ok());
+  EXPECT_THAT(reported(), HasSubstr("engine_config=RNDV_THRESH=8k has no effect"));
+}
+
 TEST_F(NixlBackendsTest, without_rdma_ucx_refuses_parameters_that_nobody_knows) {
   has_rdma_ = false;
   have({called("shm"), called("ucx"), called("tcp")});
