@@ -2,14 +2,18 @@
 import faulthandler
 import itertools
 import logging
+import os
 
 import pytest
 
 import towpath
 
-faulthandler.dump_traceback_later(240, exit=True)  # a hang says where
-
 _numbers = itertools.count()
+_terminal = []
+
+
+def pytest_configure():
+    _terminal.append(os.dup(2))  # later what a test writes there is caught
 
 
 class Pair:
@@ -23,6 +27,14 @@ class Pair:
     def meet(self):
         self.mine.load_metadata(self.theirs.metadata())
         self.theirs.load_metadata(self.mine.metadata())
+
+
+@pytest.fixture(autouse=True)
+def watchdog():
+    """A hang says where. Each test has the time, however many there are and however busy the machine is."""
+    faulthandler.dump_traceback_later(240, exit=True, file=_terminal[0])
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture
