@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import numpy
 import pytest
@@ -458,5 +459,5 @@ def test_halves_of_one_engine_meet_and_those_of_two_do_not(place):
 def test_the_interface_is_found_where_it_was_in_earlier_releases():
     program = ("import fake_trtllm; fake_trtllm.install(('', '._torch', '.pyexecutor', '.kv_cache_connector'))\n"
                "from towpath.trtllm import TowpathWorker\nprint(TowpathWorker.__mro__[1].__name__)")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=Path(__file__).parent)
     assert done.stdout == "KvCacheConnectorWorker\n", done.stderr
