@@ -57,13 +57,17 @@ def bootstrap(folder, suite, packages, *, variant="apt", architectures=(), hooks
 
 
 def kept(name, suite, packages, **options):
-    """The root of this name, made when it is not there or had other packages."""
-    folder, mark = FOLDER / name, FOLDER / f"{name}.packages"
+    """The root of this name, made when it is not there or had other packages; what was compiled in it is kept."""
+    folder, mark, cache = FOLDER / name, FOLDER / f"{name}.packages", FOLDER / f"{name}.ccache"
     wanted = " ".join([suite, *packages])
     if not mark.is_file() or mark.read_text() != wanted:
         FOLDER.mkdir(parents=True, exist_ok=True)
+        if (folder / "ccache").is_dir() and not cache.is_dir():
+            (folder / "ccache").rename(cache)
         shutil.rmtree(folder, ignore_errors=True)
         bootstrap(folder, suite, packages, **options)
+        if cache.is_dir():
+            cache.rename(folder / "ccache")
         mark.write_text(wanted)
     return folder
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import debian_roots
+from cross import ARM, CROSS
 from debian_roots import Missing
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,7 +23,6 @@ LOGS = ROOT / "build/platforms"
 # The suites of whole modules; without --targets the platforms build and run these.
 SUITES = [f"{module}_test" for module in ("core", "sys", "wire", "telemetry", "run", "net", "device", "memory",
                                           "layout", "backend", "agent", "kv")]
-ARM = "aarch64-linux-gnu"
 # Not wanted where a package is for the machine that builds.
 TOOLS = {"g++", "cmake", "ninja-build", "ccache", "git", "pkg-config", "nlohmann-json3-dev", "libcli11-dev", "etcd-server",
          "openssl", "iproute2", "python3-swift", "python3-dev", "pybind11-dev", "python3-numpy", "python3-pytest", "python3-uvloop"}
@@ -44,9 +44,6 @@ def clang(version):
     return (f"-DCMAKE_CXX_COMPILER=clang++-{version}", f"-DCMAKE_C_COMPILER=clang-{version}")
 
 
-CROSS = ("-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64", f"-DCMAKE_C_COMPILER={ARM}-gcc",
-         f"-DCMAKE_CXX_COMPILER={ARM}-g++", "-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64-static",
-         f"-DCMAKE_LIBRARY_ARCHITECTURE={ARM}", "-DTOWPATH_PYTHON=OFF")
 PLATFORMS = [
     Platform("debian12", "Debian 12", "bookworm", "g++"),
     Platform("debian13", "Debian 13", "trixie", "g++"),
@@ -54,7 +51,7 @@ PLATFORMS = [
     Platform("gcc13", "Debian 13", "trixie", "g++-13", ("-DCMAKE_CXX_COMPILER=g++-13", "-DCMAKE_C_COMPILER=gcc-13")),
     Platform("clang16", "Debian 12", "bookworm", "clang-16", clang(16)),
     Platform("clang19", "Debian 13", "trixie", "clang-19", clang(19)),
-    Platform("aarch64", "Debian 12, aarch64", "bookworm", f"g++-{ARM}", CROSS, arm=True),
+    Platform("aarch64", "Debian 12, aarch64", "bookworm", f"g++-{ARM}", (*CROSS, "-DTOWPATH_PYTHON=OFF"), arm=True),
 ]
 
 
@@ -66,7 +63,7 @@ def root_of(platform, packages, ubuntu):
         compilers = sorted({other.compiler for other in PLATFORMS if other.suite == platform.suite and not other.arm})
         return debian_roots.kept(platform.suite, platform.suite, [*packages, *compilers],
                                  source=debian_roots.ubuntu_source(ubuntu, platform.suite) if platform.ubuntu else None)
-    native = [name for name in packages if name in TOOLS and not re.match("python3-(dev|numpy|pytest)|pybind11|g[+][+]", name)]
+    native = [name for name in packages if name in TOOLS and not re.match("python3-|pybind11|g[+][+]", name)]
     foreign = [f"{name}:arm64" for name in packages if name not in TOOLS]
     return debian_roots.kept(platform.name, platform.suite, [*native, *foreign, platform.compiler, "python3", "qemu-user-static"],
                              architectures=("amd64", "arm64"))
