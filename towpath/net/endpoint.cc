@@ -86,6 +86,24 @@ Result<std::vector<Endpoint>> own_endpoints(std::string_view interface) {
   return endpoints;
 }
 
+// To connect a datagram socket is to look up the route (udp(7)).
+Result<Endpoint> source_towards(const Endpoint& endpoint) {
+  const sys::Fd fd(::socket(endpoint.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd) return sys::os_error(errno, "cannot make a socket");
+  Endpoint source{.size_bytes = sizeof source.storage};
+  auto* const address = reinterpret_cast<sockaddr*>(&source.storage);
+  if (::connect(fd.get(), endpoint.get(), endpoint.size_bytes) != 0 ||
+      ::getsockname(fd.get(), address, &source.size_bytes) != 0)
+    return sys::os_error(errno, cat("no way to ", to_string(to_address(endpoint))));
+  return source;
+}
+
+Endpoint peer_of(int socket) noexcept {
+  Endpoint peer{.size_bytes = sizeof peer.storage};
+  (void)::getpeername(socket, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size_bytes);
+  return peer;
+}
+
 Result<std::vector<Endpoint>> resolve(const TcpAddress& address) {
   addrinfo wanted{};
   wanted.ai_family = AF_UNSPEC;

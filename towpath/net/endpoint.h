@@ -31,6 +31,13 @@ struct Endpoint {
 /// Errors: exhausted.
 Result<std::vector<Endpoint>> own_endpoints(std::string_view interface = {});
 
+/// The address of ours from which the system would send there, by its routes as they are now; port
+/// of no meaning. Nothing is sent. Errors: exhausted (no descriptor), unavailable (no way there).
+Result<Endpoint> source_towards(const Endpoint& endpoint);
+
+/// Of a connected socket; nobody's where it is not connected any more.
+Endpoint peer_of(int socket) noexcept;
+
 /// "10.0.0.7" and 9000, whatever name led there.
 TcpAddress to_address(const Endpoint& endpoint);
 

@@ -24,6 +24,8 @@ struct Carrier {
       false;  ///< only then this side's memory may be one's (net::DeviceStagingBuffer)
   /// A connection carries messages both ways and in order, and who comes is answered over it.
   bool has_connections = false;
+  /// Connections to a peer, at most; more than one only of a carrier that has some.
+  std::size_t rails = 1;
   backend::Cost cost;
   std::vector<backend::ParamInfo> params;  ///< of the carrier itself
   /// Its messages may have kFrameBytes (frames.h).

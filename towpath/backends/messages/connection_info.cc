@@ -41,10 +41,11 @@ constexpr FieldRule kKeyRules[] = {
 };
 constexpr Schema kKeySchema("message backend memory key", kKeyRules);
 
-constexpr Tag kSession = required(1), kPartyAddress = required(2);
+constexpr Tag kSession = required(1), kPartyAddress = required(2), kLink = optional(3);
 constexpr FieldRule kPartyRules[] = {
     {kSession, "session", Kind::number, kOne},
     {kPartyAddress, "address", Kind::bytes, kAtMostOne, kMaxAddressBytes},
+    {kLink, "link", Kind::number, kAtMostOne},
 };
 constexpr Schema kPartySchema("message backend party", kPartyRules);
 
@@ -83,6 +84,10 @@ Status take(ConnectionInfo& info, std::uint64_t& version, const Field& field) {
 Status take(PartyData& data, const Field& field) {
   if (field.tag() == kPartyAddress) {
     data.address.assign(field.bytes().begin(), field.bytes().end());
+    return {};
+  }
+  if (field.tag() == kLink) {
+    data.link = field.number();
     return {};
   }
   data.session = field.number();
@@ -130,6 +135,7 @@ Bytes encode(const PartyData& data) {
   Encoder out(kPartySchema);
   out.put_number(kSession, data.session);
   if (!data.address.empty()) out.put_bytes(kPartyAddress, data.address);
+  if (data.link != 0) out.put_number(kLink, data.link);
   return finished(std::move(out));
 }
 

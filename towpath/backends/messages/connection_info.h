@@ -37,6 +37,9 @@ struct MemoryKey {
 struct PartyData {
   std::uint64_t session = 0;  ///< the sender's, random and never 0
   Bytes address;              ///< of its worker; empty: it is answered over its connection
+  /// Of a dialler: its session of the link's first rail, by which further ones join. Of a listener
+  /// that takes further ones: its session. 0: the sender has one rail only.
+  std::uint64_t link = 0;
 };
 
 Bytes encode(const ConnectionInfo& info);

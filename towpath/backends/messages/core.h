@@ -1,6 +1,6 @@
 // MessageBackend: the backend itself, in several files. core_links.cc: links and their frames;
-// core_sessions.cc: how links come up; core_notes.cc: notifications; message_backend.cc: memory,
-// operations, the loop.
+// core_sessions.cc: how links come up; core_rails.cc: their further rails; core_notes.cc:
+// notifications; message_backend.cc: memory, operations, the loop.
 // Thread: loop.
 #pragma once
 
@@ -80,7 +80,7 @@ class MessageBackend final : public backend::Backend,
 
   /// Errors: exhausted (too many peers).
   Status check_room() const;
-  Link* hear(const Frame& frame, std::uint64_t connection, ConstByteSpan head);
+  Rail* hear(const Frame& frame, std::uint64_t connection, ConstByteSpan head);
   /// A peer of whose frame nothing becomes, for want of memory, is given up: it would wait for an
   /// answer without end.
   template <typename TakeIt>
@@ -88,38 +88,61 @@ class MessageBackend final : public backend::Backend,
     try {
       take_it();
     } catch (const std::bad_alloc&) {
-      if (Link* const link = links_->find_by_peer(frame.header.session))
-        links_->break_off(*link, sessions_->no_memory());
+      if (Rail* const rail = links_->find_by_peer(frame.header.session))
+        links_->break_off(*rail, sessions_->no_memory());
     }
   }
   InboundWrite* begin_write(const Frame& frame);
-  InboundData* begin_data(Link& link, const Frame& frame);
+  InboundData* begin_data(Rail& rail, const Frame& frame);
   net::BodySink* begin_text(const Frame& frame, std::uint64_t from);
   void take_room(const net::DeviceStagingBuffer& room, std::uint64_t bytes);
   void give_up_device(unsigned device, const Status& why);
-  void take(Link& link, const Frame& frame);
+  void take(Rail& rail, const Frame& frame);
   void take_text(InboundText& inbound);
   // Handshakes: core_sessions.cc
   void open_sessions(telemetry::Metrics* metrics);
   Result<Link*> dial(const AgentIdentity& peer, const ConnectionInfo& info);
-  net::SessionParty party(std::uint64_t session) const;
+  Result<std::unique_ptr<net::Session>> greet(const net::SessionPeer& peer,
+                                              const ConnectionInfo& info, ConstByteSpan address,
+                                              std::uint64_t session, std::uint64_t link);
+  net::SessionParty party(std::uint64_t session, std::uint64_t link) const;
   void take_hello(const InboundText& inbound);
   Status accept(const InboundText& inbound);
-  Status take_answer(Link& link, std::uint64_t from, ConstByteSpan answer);
+  Status take_answer(Rail& rail, std::uint64_t from, ConstByteSpan answer);
   Status take_confirmation(const InboundText& inbound);
-  void take_note(Link& link, InboundText& inbound);
-  void take_data(Link& link, const InboundData& inbound);
-  bool may_answer(Link& link);
-  void answer_read(Link& link, const Frame& read);
-  OutboundFrame gather(Link& link, const Frame& read, bool in_room);
+  Result<Rail*> keep_accepted(const net::Session& session);
+  // Further rails: core_rails.cc
+  void tend(Link& link, Instant now);
+  void find_paths(Link& link, Instant now);
+  void dial_due(Link& link, Instant now);
+  Status dial_path(Link& link, RailPath& path);
+  void redial(Instant now);
+  void leave(Rail& rail);
+  void send_fences(Rail& rail);
+  void take_fence(Rail& rail, std::uint64_t session);
+  void take_fenced(Rail& rail, std::uint64_t session);
+  void watch(Link& link, Instant now);
+  void erase_drained(Link& link);
+  std::string path_of(const Rail& rail) const;
+  Instant next_watch() const;
+  // Notifications: core_notes.cc
+  void take_note(Rail& rail, InboundText& inbound);
+  void send_note(Rail& rail, std::uint64_t number, ConstByteSpan message,
+                 std::unique_ptr<net::MessageBuffer> buffer);
+  void send_notes_again(Rail& rail);
+  void take_data(Rail& rail, const InboundData& inbound);
+  bool may_answer(Rail& rail);
+  void answer_read(Rail& rail, const Frame& read);
+  OutboundFrame gather(Rail& rail, const Frame& read, bool in_room);
   void answer_write(const InboundWrite& inbound);
   void take_noted(Link& link, std::uint64_t number);
   void offer_notes(Link& link);
   void report_losses();
-  void end(Link& link, const Status& why);
+  void end(Rail& rail, const Status& why);
+  void end(Link& link);
   void report_loss(Link& link);
   void beat(Instant now);
-  void beat(Link& link, Instant now);
+  void beat(Rail& rail, Instant now);
   Instant expire(Instant now);
 
   const Carrier carrier_;
@@ -141,8 +164,8 @@ class MessageBackend final : public backend::Backend,
     if (whole) or_lose(inbound.frame, [&] { answer_write(inbound); });
   }};
   InboundFramePool<InboundData> data_{[this](InboundData& inbound, bool whole) {
-    Link* const link = whole ? links_->find_by_peer(inbound.frame.header.session) : nullptr;
-    if (link != nullptr) or_lose(inbound.frame, [&] { take_data(*link, inbound); });
+    Rail* const rail = whole ? links_->find_by_peer(inbound.frame.header.session) : nullptr;
+    if (rail != nullptr) or_lose(inbound.frame, [&] { take_data(*rail, inbound); });
   }};
   InboundFramePool<InboundText> texts_{[this](InboundText& inbound, bool whole) {
     if (whole) or_lose(inbound.frame, [&] { take_text(inbound); });

@@ -10,7 +10,7 @@ using namespace backend;
 
 namespace {
 
-constexpr std::size_t kMaxLinks = 4096;
+constexpr std::size_t kMaxRails = 4096;
 /// Answers that wait for a peer who does not read them. He asked for no more than a window.
 constexpr std::size_t kMaxUnsent = 16 * kWindow;
 
@@ -19,9 +19,9 @@ constexpr std::size_t kMaxUnsent = 16 * kWindow;
 // ---- Links
 
 Status MessageBackend::check_room() const {
-  const std::size_t links = links_->all().size() + sessions_->half_open();
-  if (links < kMaxLinks) return {};
-  return error(Code::exhausted, cat("there are ", links, " peers already"));
+  const std::size_t rails = links_->rails().size() + sessions_->half_open();
+  if (rails < kMaxRails) return {};
+  return error(Code::exhausted, cat("there are ", rails, " connections to peers already"));
 }
 
 Result<std::unique_ptr<Connection>> MessageBackend::connect(const AgentIdentity& peer,
@@ -40,9 +40,11 @@ Result<std::unique_ptr<Connection>> MessageBackend::connect(const AgentIdentity&
   }
   if (link == nullptr) {
     TOWPATH_TRY(link, dial(peer, info));
-  } else if (link->is_up()) {
-    link->session->count_silence_from(clock_.now());  // nobody used it
-    links_->send_plain(*link, FrameKind::alive, kInUse | kAnswerMe);
+  }
+  for (const auto& rail : link->rails) {
+    if (!rail->is_up()) continue;
+    rail->session->count_silence_from(clock_.now());  // nobody used it
+    links_->send_plain(*rail, FrameKind::alive, kInUse | kAnswerMe);
   }
   return std::make_unique<MessageConnection>(*links_, *link);
 }
@@ -60,22 +62,37 @@ void MessageBackend::on_broken(void* owner, const Status& why) {
   if (closing_) return;
   const net::Session& session = sessions_->note_broken(owner, why);
   if (session.owner != nullptr)
-    links_->note_broken(*static_cast<Link*>(session.owner), session.broken());
+    links_->note_broken(*static_cast<Rail*>(session.owner), session.broken());
 }
 
 void MessageBackend::report_losses() {
-  links_->report_broken([this](Link& link, const Status& why) {
-    if (link.session->endpoint() != nullptr) end(link, why);
-    report_loss(link);
+  links_->report_broken([this](Rail& rail, const Status& why) {
+    Link& link = rail.link;
+    if (rail.session->endpoint() != nullptr) end(rail, why);
+    if (link.lost) report_loss(link);
   });
 }
 
-// Nothing travels any more, and its transfers come to their end.
-void MessageBackend::end(Link& link, const Status& why) {
+// Nothing travels over it any more. Others do its work, or it was the last.
+void MessageBackend::end(Rail& rail, const Status& why) {
+  Link& link = rail.link;
+  rail.lost = true;
+  if (rail.why.ok()) rail.why = why;
+  rail.session->close();
+  if (!link.lost && link.is_up()) return leave(rail);
+  if (std::exchange(link.is_ended, true)) return;
   link.lost = true;
-  if (link.why.ok()) link.why = why;
+  if (link.why.ok()) link.why = rail.why;
+  end(link);
+}
+
+// Its transfers come to their end.
+void MessageBackend::end(Link& link) {
   link.report_before = clock_.now() + timing_.timeout;
-  link.session->close();
+  for (const auto& rail : link.rails) {
+    rail->lost = true;
+    rail->session->close();
+  }
   protocol_->stop_all(link, link.why);
 }
 
@@ -88,8 +105,7 @@ void MessageBackend::report_loss(Link& link) {
     return;
   }
   const auto holds_some = [&](const Link* other) {
-    return other->session->peer().instance == link.session->peer().instance &&
-           !other->notes.waiting.empty();
+    return other->instance() == link.instance() && !other->notes.waiting.empty();
   };
   if (clock_.now() < link.report_before && std::ranges::any_of(links_->busy(), holds_some))
     return links_->list(link);
@@ -114,16 +130,16 @@ net::BodySink* MessageBackend::on_message(const net::Message& message) {
     return nullptr;
   }
   if (frame->header.kind == FrameKind::hello) return begin_text(*frame, message.from);
-  Link* const link = hear(*frame, message.from, message.head);
-  if (link == nullptr) return nullptr;
+  Rail* const rail = hear(*frame, message.from, message.head);
+  if (rail == nullptr) return nullptr;
   net::BodySink* sink = nullptr;
   or_lose(*frame, [&] {
     switch (frame->header.kind) {
       case FrameKind::write: sink = begin_write(*frame); return;
       case FrameKind::wrote:
-      case FrameKind::data: sink = begin_data(*link, *frame); return;
+      case FrameKind::data: sink = begin_data(*rail, *frame); return;
       case FrameKind::note: sink = begin_text(*frame, message.from); return;
-      default: take(*link, *frame); return;
+      default: take(*rail, *frame); return;
     }
   });
   return sink;
@@ -139,14 +155,14 @@ void MessageBackend::on_staging_filled(net::DeviceStagingBuffer& room, std::uint
 // Somebody's request or answer is lost, and nobody can say whose: rather than let him wait, all are
 // told.
 void MessageBackend::give_up_device(unsigned device, const Status& why) {
-  for (const auto& [session, link] : links_->all())
-    links_->break_off(*link, error(Code::peer_lost,
-                                   cat("device ", device,
-                                       " does not give what has come for it, so the "
-                                       "connection to ",
-                                       link->name(), " is given up"),
-                                   "look at the device: its driver's log says more")
-                                 .because(why));
+  for (const auto& [session, rail] : links_->rails())
+    links_->break_off(rail->link, error(Code::peer_lost,
+                                        cat("device ", device,
+                                            " does not give what has come for it, so the "
+                                            "connection to ",
+                                            rail->link.name(), " is given up"),
+                                        "look at the device: its driver's log says more")
+                                      .because(why));
 }
 
 // Only what brings bytes comes this way.
@@ -164,8 +180,8 @@ void MessageBackend::take_room(const net::DeviceStagingBuffer& room, std::uint64
                  {{"why", frame.ok() ? "it brings no bytes" : frame.status().to_string()}});
     return;
   }
-  Link* const link = hear(*frame, 0, opened->head);
-  if (link == nullptr) return;
+  Rail* const rail = hear(*frame, 0, opened->head);
+  if (rail == nullptr) return;
   const auto land = [&](auto* inbound) {
     if (inbound == nullptr) return;
     inbound->land_from(opened->body_address, frame->payload_bytes, window);
@@ -174,46 +190,48 @@ void MessageBackend::take_room(const net::DeviceStagingBuffer& room, std::uint64
   if (frame->header.kind == FrameKind::write)
     land(begin_write(*frame));
   else
-    land(begin_data(*link, *frame));
+    land(begin_data(*rail, *frame));
 }
 
 /// Null: of nobody that is heard. A seal that does not fit ends the session.
-Link* MessageBackend::hear(const Frame& frame, std::uint64_t connection, ConstByteSpan head) {
-  Link* const link = links_->find_by_peer(frame.header.session);
-  if (link == nullptr) return nullptr;
+Rail* MessageBackend::hear(const Frame& frame, std::uint64_t connection, ConstByteSpan head) {
+  Rail* const rail = links_->find_by_peer(frame.header.session);
+  if (rail == nullptr) return nullptr;
   const Instant now = clock_.now();
-  const auto is_heard = link->session->hear(connection, head, now);
+  const auto is_heard = rail->session->hear(connection, head, now);
   if (!is_heard.ok())
-    links_->break_off(*link, sessions_->distrust(*link->session, is_heard.status()));
+    links_->break_off(*rail, sessions_->distrust(*rail->session, is_heard.status()));
   if (!is_heard.ok() || !*is_heard) return nullptr;
-  link->heard(frame.header, now);
-  return link;
+  rail->heard(frame.header, now);
+  return rail;
 }
 
 InboundWrite* MessageBackend::begin_write(const Frame& frame) {
   InboundWrite& inbound = writes_.take();
   inbound.begin(frame, target_, [this, &inbound] {
-    return is_fresh(inbound.frame.header.echo, clock_.now(), timing_);
+    const FrameHeader& header = inbound.frame.header;
+    return is_fresh(header.echo, clock_.now(), timing_) &&
+           links_->find_by_peer(header.session) != nullptr;  // it was not fenced off
   });
   return &inbound;
 }
 
-InboundData* MessageBackend::begin_data(Link& link, const Frame& frame) {
-  if (Status fits = protocol_->expect(link, frame); !fits.ok()) {
-    links_->break_off(link, std::move(fits));
+InboundData* MessageBackend::begin_data(Rail& rail, const Frame& frame) {
+  if (const Status fits = protocol_->expect(rail, frame); !fits.ok()) {
+    links_->break_off(rail.link, fits);
     return nullptr;
   }
   if (frame.payload_bytes == 0) {
-    protocol_->take(link, frame);
+    protocol_->take(rail, frame);
     return nullptr;
   }
-  const Exchange* const exchange = link.window.find(frame.header.id);
+  const Exchange* const exchange = rail.window.find(frame.header.id);
   InboundData& inbound = data_.take();
   inbound.begin(
       frame, exchange,
       [this, &inbound] {
-        const Link* const its_link = links_->find_by_peer(inbound.frame.header.session);
-        return its_link != nullptr && RmaProtocol::waits_for(*its_link, inbound.frame.header.id);
+        const Rail* const its_rail = links_->find_by_peer(inbound.frame.header.session);
+        return its_rail != nullptr && RmaProtocol::waits_for(*its_rail, inbound.frame.header.id);
       },
       guard_);
   return &inbound;
@@ -230,36 +248,38 @@ net::BodySink* MessageBackend::begin_text(const Frame& frame, std::uint64_t from
 void MessageBackend::take_text(InboundText& inbound) {
   if (closing_) return;
   if (inbound.frame.header.kind == FrameKind::hello) return take_hello(inbound);
-  if (Link* const link = links_->find_by_peer(inbound.frame.header.session))
-    take_note(*link, inbound);
+  if (Rail* const rail = links_->find_by_peer(inbound.frame.header.session))
+    take_note(*rail, inbound);
 }
 
-void MessageBackend::take(Link& link, const Frame& frame) {
+void MessageBackend::take(Rail& rail, const Frame& frame) {
   switch (frame.header.kind) {
-    case FrameKind::read: return answer_read(link, frame);
-    case FrameKind::noted: return take_noted(link, frame.header.id);
+    case FrameKind::read: return answer_read(rail, frame);
+    case FrameKind::noted: return take_noted(rail.link, frame.header.id);
+    case FrameKind::fence: return take_fence(rail, frame.header.id);
+    case FrameKind::fenced: return take_fenced(rail, frame.header.id);
     case FrameKind::alive:
-      if ((frame.header.flags & kAnswerMe) != 0) links_->send_plain(link, FrameKind::alive);
+      if ((frame.header.flags & kAnswerMe) != 0) links_->send_plain(rail, FrameKind::alive);
       return;
     case FrameKind::bye:
-      return links_->break_off(link,
-                               error(Code::peer_lost, cat(link.name(), " has closed its backend")));
+      return links_->break_off(
+          rail.link, error(Code::peer_lost, cat(rail.link.name(), " has closed its backend")));
     default: return;  // on_message() has seen to it
   }
 }
 
-bool MessageBackend::may_answer(Link& link) {
-  const std::size_t waiting = link.session->unsent();
+bool MessageBackend::may_answer(Rail& rail) {
+  const std::size_t waiting = rail.session->unsent();
   if (waiting <= kMaxUnsent) return true;
   links_->break_off(
-      link, error(Code::peer_lost,
-                  cat(link.name(), " asks for more than it takes: ", waiting, " answers wait")));
+      rail, error(Code::peer_lost, cat(rail.link.name(), " asks for more than it takes: ", waiting,
+                                       " answers wait")));
   return false;
 }
 
 // The one place where bytes leave this side's registered memory for a peer.
-OutboundFrame MessageBackend::gather(Link& link, const Frame& read, bool in_room) {
-  FrameHeader header = link.header(FrameKind::data, clock_.now());
+OutboundFrame MessageBackend::gather(Rail& rail, const Frame& read, bool in_room) {
+  FrameHeader header = rail.header(FrameKind::data, clock_.now());
   header.id = read.header.id;
   OutboundFrame out{.buffer = worker_->buffers().take()};
   if (carrier_.takes_devices) out.into = into_of(read.header.flags);
@@ -267,38 +287,38 @@ OutboundFrame MessageBackend::gather(Link& link, const Frame& read, bool in_room
   ReadReply* const rest = target_.gather(read, frame, in_room ? &out : nullptr);
   frame.finish();
   if (rest == nullptr) return out;
-  rest->path = link.session->endpoint();
+  rest->path = rail.session->endpoint();
   out.rest = rest;
   out.payload_bytes = rest->bytes();
   return out;
 }
 
-void MessageBackend::answer_read(Link& link, const Frame& read) {
-  if (!may_answer(link)) return;
-  OutboundFrame out = gather(link, read, true);
-  if (!out.close_room(link.session->sealer()).ok()) {
+void MessageBackend::answer_read(Rail& rail, const Frame& read) {
+  if (!may_answer(rail)) return;
+  OutboundFrame out = gather(rail, read, true);
+  if (!out.close_room(rail.session->sealer()).ok()) {
     worker_->buffers().give_back(std::move(out.buffer));
-    out = gather(link, read, false);  // which refuses what the device does not give
+    out = gather(rail, read, false);  // which refuses what the device does not give
   }
-  links_->send(link, std::move(out));
+  links_->send(rail, std::move(out));
 }
 
-void MessageBackend::take_data(Link& link, const InboundData& inbound) {
-  if (inbound.is_refused()) return protocol_->fail(link, inbound.frame);
-  protocol_->take(link, inbound.frame, inbound.trailer());
+void MessageBackend::take_data(Rail& rail, const InboundData& inbound) {
+  if (inbound.is_refused()) return protocol_->fail(rail, inbound.frame);
+  protocol_->take(rail, inbound.frame, inbound.trailer());
 }
 
 void MessageBackend::answer_write(const InboundWrite& inbound) {
-  Link* const link = closing_ ? nullptr : links_->find_by_peer(inbound.frame.header.session);
-  if (link == nullptr || !may_answer(*link)) return;
-  FrameHeader header = link->header(FrameKind::wrote, clock_.now());
+  Rail* const rail = closing_ ? nullptr : links_->find_by_peer(inbound.frame.header.session);
+  if (rail == nullptr || !may_answer(*rail)) return;
+  FrameHeader header = rail->header(FrameKind::wrote, clock_.now());
   header.id = inbound.frame.header.id;
   auto buffer = worker_->buffers().take();
   FrameWriter frame(*buffer, header);
   for (const Refusal& refusal : inbound.refusals()) frame.add(refusal);
   if (inbound.is_stale()) frame.flag(kStale);
   frame.finish();
-  links_->send(*link, {.buffer = std::move(buffer)});
+  links_->send(*rail, {.buffer = std::move(buffer)});
 }
 
 }  // namespace towpath::backends::messages

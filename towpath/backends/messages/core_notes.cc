@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <towpath/backends/messages/core.h>
 #include <towpath/core/format.h>
 
@@ -27,41 +29,61 @@ Status MessageBackend::notify(Connection& connection, ConstByteSpan message) {
   }
   if (link->lost) return link->why;
   Notes& notes = link->notes;
-  if (!link->is_up() || notes.unanswered.size() >= kMaxUnansweredNotes ||
+  Rail* const rail = link->up();
+  if (rail == nullptr || notes.unanswered.size() >= kMaxUnansweredNotes ||
       notes.unanswered_bytes + message.size() > kMaxUnansweredNoteBytes) {
     return error(Code::exhausted,
                  cat(notes.unanswered.size(), " notifications wait for ", link->name()),
                  "make progress and send again");
   }
+  Notes::Unanswered unanswered{.bytes = message.size(), .text = {}};
+  if (link->has_several) unanswered.text.assign(message.begin(), message.end());
   auto buffer = worker_->buffers().take();
-  FrameHeader header = link->header(FrameKind::note, clock_.now());
-  header.id = notes.sent + 1;
+  notes.unanswered.push_back(std::move(unanswered));  // what throws has changed nothing
+  notes.unanswered_bytes += message.size();
+  send_note(*rail, ++notes.sent, message, std::move(buffer));
+  return {};
+}
+
+void MessageBackend::send_note(Rail& rail, std::uint64_t number, ConstByteSpan message,
+                               std::unique_ptr<net::MessageBuffer> buffer) {
+  FrameHeader header = rail.header(FrameKind::note, clock_.now());
+  header.id = number;
   FrameWriter frame(*buffer, header);
-  frame.add(link->session->sealer().prove_body(message));
+  frame.add(rail.session->sealer().prove_body(message));
   frame.append(message);
   frame.finish();
-  notes.unanswered.push_back(message.size());  // what throws has changed nothing
-  notes.unanswered_bytes += message.size();
-  ++notes.sent;
-  links_->send(*link, {.buffer = std::move(buffer)});
-  return {};
+  links_->send(rail, {.buffer = std::move(buffer)});
+}
+
+// Over another rail than before: the peer knows by the numbers which of them it has.
+void MessageBackend::send_notes_again(Rail& rail) {
+  const Notes& notes = rail.link.notes;
+  std::uint64_t number = notes.sent - notes.unanswered.size();
+  for (const Notes::Unanswered& one : notes.unanswered)
+    send_note(rail, ++number, one.text, worker_->buffers().take());
 }
 
 void MessageBackend::take_noted(Link& link, std::uint64_t number) {
   Notes& notes = link.notes;
   while (!notes.unanswered.empty() && notes.sent - notes.unanswered.size() < number) {
-    notes.unanswered_bytes -= notes.unanswered.front();
+    notes.unanswered_bytes -= notes.unanswered.front().bytes;
     notes.unanswered.pop_front();
   }
 }
 
-void MessageBackend::take_note(Link& link, InboundText& inbound) {
+void MessageBackend::take_note(Rail& rail, InboundText& inbound) {
+  Link& link = rail.link;
   Notes& notes = link.notes;
   const std::uint64_t number = inbound.frame.header.id;
-  if (!link.session->proves_body(inbound.text, inbound.frame.payload_proof()))
+  if (!rail.session->proves_body(inbound.text, inbound.frame.payload_proof()))
     return links_->break_off(
-        link, sessions_->distrust(*link.session,
+        rail, sessions_->distrust(*rail.session,
                                   error(Code::denied, "a notification was altered on its way")));
+  if (link.has_moved && (number <= notes.arrived || notes.too_early.contains(number))) {
+    notes.is_asked_again = true;
+    return links_->list(link);
+  }
   if (number <= notes.arrived || number > notes.taken + kMaxUnansweredNotes) {
     return links_->break_off(link, error(Code::peer_lost, cat(link.name(), " sent notification ",
                                                               number, " after ", notes.arrived)));
@@ -90,8 +112,8 @@ void MessageBackend::offer_notes(Link& link) {
     notes.waiting.pop_front();
     ++notes.taken;
   }
-  if (notes.taken == notes.reported_taken) return;
-  if (link.is_up()) links_->send_plain(link, FrameKind::noted, 0, notes.taken);
+  if (!std::exchange(notes.is_asked_again, false) && notes.taken == notes.reported_taken) return;
+  if (Rail* const rail = link.up()) links_->send_plain(*rail, FrameKind::noted, 0, notes.taken);
   notes.reported_taken = notes.taken;
 }
 

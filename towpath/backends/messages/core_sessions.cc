@@ -12,6 +12,9 @@ using namespace backend;
 
 namespace {
 
+/// That a peer may have, those among them that were given up and are not known to be.
+constexpr std::size_t kMostRailsOfOne = 64;
+
 void wrap_handshake(net::MessageBuffer& into, const net::SessionNumbers& numbers,
                     ConstByteSpan handshake) {
   FrameWriter frame(into,
@@ -38,26 +41,35 @@ void MessageBackend::open_sessions(telemetry::Metrics* metrics) {
                     log_, refused);
 }
 
-net::SessionParty MessageBackend::party(std::uint64_t session) const {
-  PartyData data{.session = session};
+net::SessionParty MessageBackend::party(std::uint64_t session, std::uint64_t link) const {
+  PartyData data{.session = session, .link = link};
   if (!carrier_.has_connections) data.address = info_.address;
   return {.agent = self_, .instance = info_.instance, .data = encode(data)};
 }
 
 // ---- The side that dials
 
-Result<Link*> MessageBackend::dial(const AgentIdentity& peer, const ConnectionInfo& info) {
+Result<std::unique_ptr<net::Session>> MessageBackend::greet(const net::SessionPeer& peer,
+                                                            const ConnectionInfo& info,
+                                                            ConstByteSpan address,
+                                                            std::uint64_t session,
+                                                            std::uint64_t link) {
   TOWPATH_TRY(check_room());
+  return sessions_->dial(
+      {info.secret, carrier_.name}, party(session, link),
+      {.peer = peer, .numbers = {.ours = session, .theirs = 0}, .address = address});
+}
+
+Result<Link*> MessageBackend::dial(const AgentIdentity& peer, const ConnectionInfo& info) {
   const std::uint64_t number = sys::random_u64();
-  TOWPATH_TRY(
-      auto session,
-      sessions_->dial({info.secret, carrier_.name}, party(number),
-                      {.peer = {.agent = peer, .instance = info.instance, .name = to_string(peer)},
-                       .numbers = {.ours = number, .theirs = 0},
-                       .address = info.address}));
-  auto link = std::make_unique<Link>(true);
-  link->adopt(std::move(session));
-  return links_->keep(number, std::move(link));
+  auto link = std::make_unique<Link>(
+      true, net::SessionPeer{.agent = peer, .instance = info.instance, .name = to_string(peer)},
+      number);
+  if (carrier_.rails > 1) link->info = std::make_unique<const ConnectionInfo>(info);
+  TOWPATH_TRY(auto session, greet(link->known_peer(), info, info.address, number,
+                                  carrier_.rails > 1 ? number : 0));
+  link->rails.front()->adopt(std::move(session));
+  return &links_->keep(number, std::move(link))->link;
 }
 
 // By one of the addresses that are tried: the first that answers.
@@ -65,16 +77,21 @@ Status MessageBackend::on_answer(void* owner, const net::Message& message, Const
   TOWPATH_TRY(const Frame frame, decode_frame(message.head, body.size()));
   if (closing_ || frame.header.kind != FrameKind::hello)
     return error(Code::denied, "no answer to a hello");
-  return take_answer(*static_cast<Link*>(static_cast<net::Session*>(owner)->owner), message.from,
+  return take_answer(*static_cast<Rail*>(static_cast<net::Session*>(owner)->owner), message.from,
                      body);
 }
 
-Status MessageBackend::take_answer(Link& link, std::uint64_t from, ConstByteSpan answer) {
-  TOWPATH_TRY(const auto outcome, link.session->prove(answer));
+Status MessageBackend::take_answer(Rail& rail, std::uint64_t from, ConstByteSpan answer) {
+  TOWPATH_TRY(const auto outcome, rail.session->prove(answer));
   TOWPATH_TRY(const PartyData listener, decode_party_data(outcome.listener_data));
-  TOWPATH_TRY(links_->know(link, listener.session));
-  Status confirmed = sessions_->confirm(*link.session, outcome, listener.session, from);
+  TOWPATH_TRY(links_->know(rail, listener.session));
+  Status confirmed = sessions_->confirm(*rail.session, outcome, listener.session, from);
   if (!confirmed.ok()) links_->forget(listener.session);
+  Link& link = rail.link;
+  if (confirmed.ok() && link.info != nullptr && !link.has_several && listener.link != 0) {
+    RmaProtocol::begin_to_measure(link);
+    links_->list(link);
+  }
   return confirmed;
 }
 
@@ -82,8 +99,10 @@ Status MessageBackend::take_answer(Link& link, std::uint64_t from, ConstByteSpan
 
 Status MessageBackend::accept(const InboundText& inbound) {
   const std::uint64_t session = sys::random_u64();
-  TOWPATH_TRY(auto accepting, net::AcceptHandshake::begin({info_.secret, carrier_.name},
-                                                          party(session), inbound.text));
+  TOWPATH_TRY(auto accepting,
+              net::AcceptHandshake::begin({info_.secret, carrier_.name},
+                                          party(session, carrier_.has_connections ? session : 0),
+                                          inbound.text));
   TOWPATH_TRY(const PartyData data, decode_party_data(accepting.dialler().data));
   if (accepting.dialler().instance == info_.instance)
     return error(Code::denied, "a hello of this very backend");
@@ -95,7 +114,8 @@ Status MessageBackend::accept(const InboundText& inbound) {
                                        .name = to_string(dialler.agent)},
                               .numbers = {.ours = session, .theirs = data.session},
                               .address = data.address,
-                              .connection = inbound.from};
+                              .connection = inbound.from,
+                              .label = data.link};
   return sessions_->accept(std::move(accepting), path);
 }
 
@@ -105,19 +125,37 @@ Status MessageBackend::take_confirmation(const InboundText& inbound) {
               sessions_->take_confirmation({.ours = header.id, .theirs = header.session},
                                            inbound.from, inbound.text));
   // What is refused or throws up to release() ends the session with this turn.
-  auto link = std::make_unique<Link>(false);
-  TOWPATH_TRY(links_->know(*link, header.session));
-  Link* known = nullptr;
-  try {
-    known = links_->keep(header.id, std::move(link));
-  } catch (const std::bad_alloc&) {
-    links_->forget(header.session);
-    return sessions_->no_memory();
-  }
+  TOWPATH_TRY(Rail* const known, keep_accepted(*session));
   known->adopt(sessions_->release(*session));
   // The peer's first grant, and that this side has the keys.
   links_->send_plain(*known, FrameKind::alive);
   return {};
+}
+
+// Of a link that the peer has already, or the first of a new one.
+Result<Rail*> MessageBackend::keep_accepted(const net::Session& session) {
+  const auto [ours, theirs] = session.numbers();
+  const bool joins = session.label() != 0 && session.label() != theirs;
+  Link* const joined =
+      joins ? links_->find_accepted(session.peer().instance, session.label()) : nullptr;
+  if (joins && (joined == nullptr || joined->peer() != session.peer().agent))
+    return error(Code::denied, "a rail of a link that there is not, or not any more");
+  if (joined != nullptr && joined->rails.size() >= kMostRailsOfOne)
+    return error(Code::exhausted, cat("a link has ", joined->rails.size(), " rails already"));
+  std::unique_ptr<Link> link;
+  std::unique_ptr<Rail> rail;
+  if (joins)
+    rail = std::make_unique<Rail>(*joined);
+  else
+    link = std::make_unique<Link>(false, session.peer(), session.label());
+  TOWPATH_TRY(links_->know(joins ? *rail : *link->rails.front(), theirs));
+  try {
+    if (joins) joined->has_moved = true;
+    return joins ? links_->keep(ours, std::move(rail)) : links_->keep(ours, std::move(link));
+  } catch (const std::bad_alloc&) {
+    links_->forget(theirs);
+    return sessions_->no_memory();
+  }
 }
 
 // A hello has no session of the receiver's; an answer and a confirmation have.
@@ -130,11 +168,11 @@ void MessageBackend::take_hello(const InboundText& inbound) {
   }
   Status taken;
   std::string_view whom = "a confirmation";
-  if (Link* const link = links_->find(session); link == nullptr) {
+  if (Rail* const rail = links_->find(session); rail == nullptr) {
     taken = take_confirmation(inbound);
-  } else if (link->session->is_dialling() && !carrier_.has_connections) {
-    whom = link->name();
-    taken = take_answer(*link, inbound.from, inbound.text);
+  } else if (rail->session->is_dialling() && !carrier_.has_connections) {
+    whom = rail->link.name();
+    taken = take_answer(*rail, inbound.from, inbound.text);
   }
   // Somebody may have guessed the session: the peer's own message may still come.
   if (!taken.ok() && taken.code() != Code::not_found) sessions_->refuse(whom, taken);

@@ -13,10 +13,14 @@ using namespace backend;
 
 // ---- Window
 
-Exchange* Window::find_free() {
-  std::uint64_t under_way = 0;
-  for (const Exchange& exchange : exchanges) under_way += exchange.bytes;
-  if (under_way > kWindowBytes) return nullptr;
+std::uint64_t Window::under_way() const {
+  std::uint64_t bytes = 0;
+  for (const Exchange& exchange : exchanges) bytes += exchange.bytes;
+  return bytes;
+}
+
+Exchange* Window::find_free(std::uint64_t most_bytes) {
+  if (under_way() > most_bytes) return nullptr;
   const auto found = std::ranges::find(exchanges, 0U, &Exchange::id);
   return found == exchanges.end() ? nullptr : &*found;
 }
@@ -27,9 +31,8 @@ Exchange* Window::find(std::uint64_t id) {
 }
 
 bool Window::is_in_use() const {
-  return queue.is_linked() || std::ranges::any_of(exchanges, [](const Exchange& exchange) {
-           return exchange.operation != nullptr;
-         });
+  return std::ranges::any_of(
+      exchanges, [](const Exchange& exchange) { return exchange.operation != nullptr; });
 }
 
 void Exchange::start(MessageOperation& its_operation) {
@@ -38,6 +41,15 @@ void Exchange::start(MessageOperation& its_operation) {
   bytes = 0;
   leaving.clear_fault();  // what an earlier request met
   ++its_operation.outstanding;
+}
+
+// It is outstanding as it was.
+void Exchange::start_again(MessageOperation& its_operation, const SegmentCursor& its_begin,
+                           std::uint64_t its_bytes) {
+  operation = &its_operation;
+  begin = its_begin;
+  bytes = its_bytes;
+  leaving.clear_fault();
 }
 
 void Exchange::free() {
@@ -55,7 +67,7 @@ void MessageOperation::begin(const Request& its_request) {
   TOWPATH_CHECK(!active, "an active operation was posted");
   request = its_request;
   cursor.start(request.segments);
-  bytes = failed = 0;
+  bytes = unasked = failed = 0;
   failures.clear();
   status = {};
   outstanding = 0;
@@ -194,13 +206,14 @@ std::optional<unsigned> device_there(const Exchange& exchange) {
 }
 
 Result<std::uint64_t> write_request(SegmentCursor& at, Exchange& exchange, FrameWriter& frame,
-                                    sys::GuardedCopy& guard, const net::DeviceStagingBuffer* room) {
+                                    sys::GuardedCopy& guard, std::uint64_t most,
+                                    const net::DeviceStagingBuffer* room) {
   const SegmentCursor begin = at;
   std::uint64_t bytes = 0;
   std::uint64_t extents = 0;
   bool may_fault = false;
-  while (!at.done() && bytes < kPayloadBytes && frame.count() < kMaxPieces) {
-    const LocalPiece next = take_piece(at, kPayloadBytes - bytes);
+  while (!at.done() && bytes < most && frame.count() < kMaxPieces) {
+    const LocalPiece next = take_piece(at, most - bytes);
     frame.add(next.piece);
     bytes += next.piece.bytes();
     extents += next.piece.count;

@@ -1,8 +1,9 @@
 // Exchanges: an operation's bytes as requests, each answered by the owner, a window of them at
 // once.
 //
-//   post -> queue of the link -> [ exchange: a frame of up to 512 KiB ] x kWindow -> answers ->
-//   done
+//   post -> queue of the link -> [ exchange: a frame of up to 512 KiB ] x kWindow of a rail ->
+//   answers
+//   -> done
 //
 // An exchange remembers where in the request its frame began. Its pieces are not stored: they
 // follow from that place and the frame's limits, so they are walked again when the answer comes (or
@@ -27,7 +28,7 @@ namespace towpath::backends::messages {
 
 class MessageOperation;
 
-/// Requests that one link may have unanswered, and bytes with which one more may be asked: one long
+/// Requests that one rail may have unanswered, and bytes with which one more may be asked: one long
 /// frame is filled while another is emptied. A frame in flight stands in several buffers
 /// (bench/README.md); with 2 MiB of them they no longer fit into the caches, and large transfers
 /// took half as long again.
@@ -40,22 +41,26 @@ struct Exchange {
   backend::SegmentCursor begin;
   std::uint64_t bytes = 0;                   ///< 0 when it is free
   Instant dead_after;                        ///< of a write: until when the owner may place it
+  Instant asked_at;                          ///< of a rail that is measured
   SendSource<RequestPieceIterator> leaving;  ///< of a write: its bytes that have not left
 
   void start(MessageOperation& its_operation);
+  /// A slice of it that went before, over another rail: `its_bytes` from `its_begin` on.
+  void start_again(MessageOperation& its_operation, const backend::SegmentCursor& its_begin,
+                   std::uint64_t its_bytes);
   void free();
 };
 
 struct Window {
   std::array<Exchange, kWindow> exchanges;
-  backend::SliceLink queue;  ///< operations with more to send, in turn
 
-  /// Null: so much is under way that no more should be.
-  Exchange* find_free();
+  /// Null: so much is under way that no more should be. `most_bytes`: with which one more may be.
+  Exchange* find_free(std::uint64_t most_bytes = kWindowBytes);
+  std::uint64_t under_way() const;
   /// Null: no such request, or it was given up long ago.
   Exchange* find(std::uint64_t id);
   const Exchange* find(std::uint64_t id) const { return const_cast<Window*>(this)->find(id); }
-  /// Whether an operation waits for an answer, or to be asked for.
+  /// Whether an operation waits for an answer.
   bool is_in_use() const;
 };
 
@@ -78,6 +83,7 @@ class MessageOperation : public backend::Operation, public backend::SliceLink {
   backend::Request request;
   backend::SegmentCursor cursor;
   std::uint64_t bytes = 0;
+  std::uint64_t unasked = 0;  ///< bytes behind the cursor; 0 where nobody wants to know
   std::uint64_t failed = 0;
   std::vector<backend::SegmentFailure> failures;
   Status status;
@@ -88,12 +94,13 @@ class MessageOperation : public backend::Operation, public backend::SliceLink {
   std::unique_ptr<backend::Operation> to_self;  ///< made when it is first posted to oneself
 };
 
-/// Names pieces from `at` on until the frame is full or the request ends; returns their bytes.
-/// Those of a write are appended, or left to leave from where they lie (`exchange.leaving`), or
-/// collected into `room`, to be copied when it is sealed. Errors: io_error (memory of this side
-/// cannot be read, or its device does not give it).
+/// Names pieces from `at` on until the frame is full, has `most` bytes, or the request ends;
+/// returns their bytes. Those of a write are appended, or left to leave from where they lie
+/// (`exchange.leaving`), or collected into `room`, to be copied when it is sealed. Errors: io_error
+/// (memory of this side cannot be read, or its device does not give it).
 Result<std::uint64_t> write_request(backend::SegmentCursor& at, Exchange& exchange,
                                     FrameWriter& frame, sys::GuardedCopy& guard,
+                                    std::uint64_t most = kPayloadBytes,
                                     const net::DeviceStagingBuffer* room = nullptr);
 /// The peer's device whose memory it is about, if it is one's.
 std::optional<unsigned> device_there(const Exchange& exchange);

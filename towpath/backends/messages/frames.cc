@@ -137,7 +137,7 @@ Result<Frame> decode_frame(ConstByteSpan head, std::uint64_t body_bytes) {
     frame.payload_bytes -= sizeof(Trailer);
   }
   const FrameKind kind = frame.header.kind;
-  if (kind < FrameKind::hello || kind > FrameKind::noted)
+  if (kind < FrameKind::hello || kind > FrameKind::fenced)
     return broken(cat("kind ", static_cast<unsigned>(kind)));
   const std::size_t count = frame.header.count;
   if (count > max_records(kind) || (kind == FrameKind::note && count == 0))

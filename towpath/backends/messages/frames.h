@@ -35,15 +35,17 @@
 namespace towpath::backends::messages {
 
 enum class FrameKind : std::uint8_t {
-  hello = 1,  ///< payload: a message of the handshake (net/session); id: the receiver's session
-  alive = 2,  ///< a heartbeat
-  bye = 3,    ///< the sender closes
-  write = 4,  ///< pieces, and their bytes one after the other
-  wrote = 5,  ///< the answer to a write: which pieces were refused
-  read = 6,   ///< pieces
-  data = 7,   ///< the answer to a read: refusals, and the bytes of the other pieces
-  note = 8,   ///< the proof of its payload, a notification
-  noted = 9,  ///< id: the number of the last note that was taken
+  hello = 1,    ///< payload: a message of the handshake (net/session); id: the receiver's session
+  alive = 2,    ///< a heartbeat
+  bye = 3,      ///< the sender closes
+  write = 4,    ///< pieces, and their bytes one after the other
+  wrote = 5,    ///< the answer to a write: which pieces were refused
+  read = 6,     ///< pieces
+  data = 7,     ///< the answer to a read: refusals, and the bytes of the other pieces
+  note = 8,     ///< the proof of its payload, a notification
+  noted = 9,    ///< id: the number of the last note that was taken
+  fence = 10,   ///< id: a session of the receiver's, of this link, that is to end
+  fenced = 11,  ///< the answer: it has ended, and nothing of it is placed from now on
 };
 
 inline constexpr std::uint8_t kInUse = 1;     ///< the sender holds a connection

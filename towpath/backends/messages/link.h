@@ -1,11 +1,12 @@
-// Link: a session and what two backends know of each other over it, and the promise that no byte
-// lands late.
+// Link: what two backends know of each other, and the promise that no byte lands late. A rail is
+// one of its sessions; a link has one, or several over paths of their own.
 //
-//   connect() --> [ greeting ] --the session is up--> [ up ] --silence, breakage, bye--> [ lost ]
-//   a confirmation that holds (net/session) --------> [ up ]
+//   connect() --> [ greeting ] --the session is up--> [ up ] --silence, breakage, slow--> [ lost ]
+//   a confirmation that holds (net/session) --------> [ up ]                             (a rail)
 //
 // A link is for what the side that dialled does with the memory of the other, who proved to be the
-// instance that the metadata names. If both use each other, there are two.
+// instance that the metadata names. If both use each other, there are two. It is lost with the last
+// of its rails that is up, and when the peer closes.
 //
 // Grants. Every frame carries its sender's clock, and the newest clock that the sender has heard of
 // the receiver. Before an owner places a write it looks at that echo: its own clock, given back.
@@ -13,19 +14,29 @@
 // last of its bytes is dead, even if the owner is stopped, cut off or never heard of again: `lease`
 // after it heard the stamp that it used. Only the owner's clock is compared with itself.
 //
-// Invariant: lost is final; whoever connects again gets a new link with a new session.
+// Fences. What a rail that is lost had to do is done again over another. A read at once: nothing of
+// the lost session is heard. A write when the owner has answered a fence: it has ended that
+// session, and places nothing of it, also not the rest of a frame that had begun; or when the grant
+// is over.
+//
+// Invariant: lost is final, for a rail and for a link; what is dialled again has a new session.
 // Thread: loop.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <towpath/backend/backend.h>
+#include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/exchange.h>
 #include <towpath/backends/messages/frames.h>
+#include <towpath/backends/messages/pace.h>
 #include <towpath/net/session/session.h>
 
 namespace towpath::backends::messages {
@@ -43,72 +54,154 @@ struct Timing {
 
 /// Notifications on their way out, and those that came in and wait for room.
 struct Notes {
-  std::uint64_t sent = 0;              ///< number of the last one
-  std::deque<std::size_t> unanswered;  ///< sizes, the oldest first
+  struct Unanswered {
+    std::size_t bytes = 0;
+    Bytes text;  ///< of a link whose notifications may have to go again, over another rail
+  };
+  std::uint64_t sent = 0;             ///< number of the last one
+  std::deque<Unanswered> unanswered;  ///< the oldest first
   std::size_t unanswered_bytes = 0;
   std::uint64_t arrived = 0;  ///< number of the last one that came in order
   std::uint64_t taken = 0;
   std::uint64_t reported_taken = 0;
+  bool is_asked_again = false;               ///< one came that had come: the answer may be lost
   std::deque<Bytes> waiting;                 ///< arrived, not taken
   std::map<std::uint64_t, Bytes> too_early;  ///< order is not promised
   std::size_t held_bytes = 0;                ///< of the two
 };
 
-class Link {
+class Link;
+
+class Rail {
  public:
-  explicit Link(bool dialled) : is_dialled(dialled) {}
+  explicit Rail(Link& its_link) : link(its_link) {}
   /// Once, before all else.
   void adopt(std::unique_ptr<net::Session> its_session) noexcept {
     session = std::move(its_session);
     session->owner = this;
   }
 
-  const bool is_dialled;  ///< by this side
+  Link& link;
   std::unique_ptr<net::Session> session;
-  std::vector<backend::Connection*> connections;  ///< none: only the peer uses this link
   bool lost = false;
-  bool peer_uses = false;
-  Status why;             ///< when lost
-  Instant report_before;  ///< though what it said may not have been taken yet
-  bool is_loss_reported = false;
+  Status why;  ///< when lost
 
   std::uint64_t peer_stamp = 0;  ///< the newest; 0: none
   Instant stamp_heard_at;
   bool asked = false;  ///< for a fresh stamp
 
-  Notes notes;
   Window window;
-  bool is_listed = false;  ///< among those that progress() looks at
+  // Of a rail that has others beside it:
+  Pace pace;
+  Instant answered_at;   ///< when the last request was
+  Duration suspected{};  ///< how long others were answered since then, and it was not
 
-  const AgentIdentity& peer() const noexcept { return session->peer().agent; }
-  const std::string& name() const noexcept { return session->peer().name; }
   bool is_up() const noexcept { return !lost && session->is_up(); }
 
-  /// Whether there is something to send, to hand on or to wait for, but for a sign of life.
-  bool is_busy() const {
-    return window.is_in_use() || !notes.waiting.empty() || (lost && !is_loss_reported);
-  }
-
   /// A frame of this session; `now` is its stamp.
-  FrameHeader header(FrameKind kind, Instant now) const {
-    return {.kind = kind,
-            .flags = connections.empty() ? std::uint8_t{0} : kInUse,
-            .session = session->numbers().ours,
-            .stamp = static_cast<std::uint64_t>(now.nanoseconds),
-            .echo = peer_stamp};
-  }
-  void heard(const FrameHeader& header, Instant now) {
-    peer_uses = (header.flags & kInUse) != 0;
-    if (header.stamp <= peer_stamp) return;
-    peer_stamp = header.stamp;
-    stamp_heard_at = now;
-    asked = false;
-  }
+  FrameHeader header(FrameKind kind, Instant now) const;
+  void heard(const FrameHeader& header, Instant now);
   /// Whether what is written now can be expected to be placed.
   bool may_write(Instant now, const Timing& timing) const {
     return peer_stamp != 0 && now - stamp_heard_at < timing.lease / 2;
   }
 };
+
+/// A slice of an operation that goes again, over another rail than it went.
+struct Again {
+  MessageOperation* operation = nullptr;
+  backend::SegmentCursor begin;
+  std::uint64_t bytes = 0;
+};
+
+/// By which a rail is dialled, and dialled again.
+struct RailPath {
+  Bytes address;  ///< as the worker takes it
+  std::string name;
+  Rail* rail = nullptr;  ///< null: it is dialled when it is due
+  Instant due;
+  Instant dialled_at;
+  Duration pause{};  ///< until the time after
+};
+
+class Link {
+ public:
+  /// `its_number`: of the session of its first rail, the dialler's; by it further ones join.
+  Link(bool dialled, net::SessionPeer its_peer, std::uint64_t its_number)
+      : is_dialled(dialled), number(its_number), peer_(std::move(its_peer)) {
+    rails.push_back(std::make_unique<Rail>(*this));
+  }
+
+  const bool is_dialled;  ///< by this side
+  const std::uint64_t number;
+  std::vector<std::unique_ptr<Rail>> rails;       ///< at least one; lost ones while they are of use
+  std::vector<backend::Connection*> connections;  ///< none: only the peer uses this link
+  bool lost = false;
+  bool peer_uses = false;
+  Status why;             ///< when lost
+  bool is_ended = false;  ///< and its transfers are
+  Instant report_before;  ///< though what it said may not have been taken yet
+  bool is_loss_reported = false;
+
+  backend::SliceLink queue;  ///< operations with more to send, in turn
+  std::vector<Again> again;  ///< before them; it has room for the windows of all rails
+  Notes notes;
+  bool is_listed = false;  ///< among those that progress() looks at
+
+  // Of a link that may have several rails:
+  std::unique_ptr<const ConnectionInfo> info;  ///< of the peer; null: it has one rail
+  bool has_several = false;     ///< the peer takes them: they are dialled and measured
+  std::vector<RailPath> paths;  ///< empty: not yet known
+  std::uint64_t unasked = 0;    ///< bytes of operations in the queue
+  bool has_moved = false;       ///< the peer may send again what it has sent
+  Instant watched_at;
+
+  const net::SessionPeer& known_peer() const noexcept { return peer_; }
+  const AgentIdentity& peer() const noexcept { return peer_.agent; }
+  const std::string& name() const noexcept { return peer_.name; }
+  std::uint64_t instance() const noexcept { return peer_.instance; }
+
+  /// The first rail that is up; null: none is.
+  Rail* up() const noexcept {
+    for (const auto& rail : rails)
+      if (rail->is_up()) return rail.get();
+    return nullptr;
+  }
+  bool is_up() const noexcept { return up() != nullptr; }
+  /// Lost, or about to be.
+  bool is_over() const noexcept {
+    return lost || std::ranges::all_of(rails, [](const auto& rail) { return rail->lost; });
+  }
+  bool has_more() const noexcept { return queue.is_linked() || !again.empty(); }
+
+  /// Whether there is something to send, to hand on or to wait for, but for a sign of life.
+  bool is_busy() const {
+    if (has_more() || !notes.waiting.empty() || notes.is_asked_again || (lost && !is_loss_reported))
+      return true;
+    for (const auto& rail : rails)
+      if (rail->window.is_in_use()) return true;
+    return has_several && paths.empty();
+  }
+
+ private:
+  const net::SessionPeer peer_;
+};
+
+inline FrameHeader Rail::header(FrameKind kind, Instant now) const {
+  return {.kind = kind,
+          .flags = link.connections.empty() ? std::uint8_t{0} : kInUse,
+          .session = session->numbers().ours,
+          .stamp = static_cast<std::uint64_t>(now.nanoseconds),
+          .echo = peer_stamp};
+}
+
+inline void Rail::heard(const FrameHeader& header, Instant now) {
+  link.peer_uses = (header.flags & kInUse) != 0;
+  if (header.stamp <= peer_stamp) return;
+  peer_stamp = header.stamp;
+  stamp_heard_at = now;
+  asked = false;
+}
 
 /// Whether an owner whose clock says `now` may place bytes under this grant.
 inline bool is_fresh(std::uint64_t echo, Instant now, const Timing& timing) {

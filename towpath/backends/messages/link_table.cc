@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include <towpath/backends/messages/link_table.h>
 
@@ -13,66 +14,107 @@ MessageConnection::~MessageConnection() {
 
 // ---- Which there are
 
-Link* LinkTable::find(std::uint64_t session) const {
-  const auto found = links_.find(session);
-  return found == links_.end() || found->second->lost ? nullptr : found->second.get();
+Rail* LinkTable::find(std::uint64_t session) const {
+  const auto found = rails_.find(session);
+  return found == rails_.end() || found->second->lost ? nullptr : found->second;
 }
 
-Link* LinkTable::find_by_peer(std::uint64_t peer_session) const {
+Rail* LinkTable::find_by_peer(std::uint64_t peer_session) const {
   const auto found = by_peer_session_.find(peer_session);
   return found == by_peer_session_.end() || found->second->lost ? nullptr : found->second;
 }
 
 // What others began is not used: who dials knows with whom it speaks, who is dialled does not.
 Link* LinkTable::find_dialled(std::uint64_t instance) const {
-  const auto found = std::ranges::find_if(links_, [&](const auto& entry) {
-    const Link& link = *entry.second;
-    return link.is_dialled && link.session->peer().instance == instance && !link.lost;
+  const auto found = std::ranges::find_if(links_, [&](const auto& link) {
+    return link->is_dialled && link->instance() == instance && !link->is_over();
   });
-  return found == links_.end() ? nullptr : found->second.get();
+  return found == links_.end() ? nullptr : found->get();
 }
 
-// With room for what is noted of it when there may be no memory: once as busy, and as lost once by
-// the carrier and once by us.
-Link* LinkTable::keep(std::uint64_t session, std::unique_ptr<Link> link) {
-  const std::size_t most = std::bit_ceil(links_.size() + 1);
+Link* LinkTable::find_accepted(std::uint64_t instance, std::uint64_t number) const {
+  const auto found = std::ranges::find_if(links_, [&](const auto& link) {
+    return !link->is_dialled && link->instance() == instance && link->number == number &&
+           !link->is_over();
+  });
+  return found == links_.end() ? nullptr : found->get();
+}
+
+// For what is noted when there may be no memory: a link once as busy, a rail as lost once by the
+// carrier and once by us, and what it had under way as to be done again.
+void LinkTable::reserve_for(Link& link, std::size_t rails) {
+  const std::size_t most = std::bit_ceil(rails_.size() + 1);
   busy_.reserve(most);
   broken_.reserve(2 * most);
-  return links_.emplace(session, std::move(link)).first->second.get();
+  if (rails > 1) link.again.reserve(rails * kWindow);
 }
 
-Status LinkTable::know(Link& link, std::uint64_t peer_session) {
-  if (by_peer_session_.emplace(peer_session, &link).second) return {};
+Rail* LinkTable::keep(std::uint64_t session, std::unique_ptr<Link> link) {
+  reserve_for(*link, 1);
+  links_.reserve(std::bit_ceil(links_.size() + 1));
+  Rail* const rail = link->rails.front().get();
+  rails_.emplace(session, rail);
+  links_.push_back(std::move(link));
+  return rail;
+}
+
+Rail* LinkTable::keep(std::uint64_t session, std::unique_ptr<Rail> rail) {
+  Link& link = rail->link;
+  reserve_for(link, link.rails.size() + 1);
+  link.rails.reserve(link.rails.size() + 1);
+  rails_.emplace(session, rail.get());
+  return link.rails.emplace_back(std::move(rail)).get();
+}
+
+Status LinkTable::know(Rail& rail, std::uint64_t peer_session) {
+  if (by_peer_session_.emplace(peer_session, &rail).second) return {};
   return error(Code::denied, "another peer has this session");
+}
+
+void LinkTable::take_out(const Rail& rail) {
+  const auto [ours, theirs] = rail.session->numbers();
+  const auto found = by_peer_session_.find(theirs);
+  if (found != by_peer_session_.end() && found->second == &rail) by_peer_session_.erase(found);
+  rails_.erase(ours);
 }
 
 void LinkTable::erase(Link& link) {
   if (link.is_listed) std::erase(busy_, &link);
-  const auto [ours, theirs] = link.session->numbers();
-  const auto found = by_peer_session_.find(theirs);
-  if (found != by_peer_session_.end() && found->second == &link) by_peer_session_.erase(found);
-  links_.erase(ours);
+  for (const auto& rail : link.rails) take_out(*rail);
+  std::erase_if(links_, [&](const auto& one) { return one.get() == &link; });
 }
 
-void LinkTable::break_off(Link& link, Status why) {
+void LinkTable::erase(Rail& rail) {
+  take_out(rail);
+  std::erase_if(rail.link.rails, [&](const auto& one) { return one.get() == &rail; });
+}
+
+void LinkTable::break_off(Rail& rail, Status why) {
+  if (rail.lost) return;
+  rail.lost = true;
+  rail.why = std::move(why);
+  note_broken(rail, rail.why);
+}
+
+void LinkTable::break_off(Link& link, const Status& why) {
   if (link.lost) return;
   link.lost = true;
-  link.why = std::move(why);
-  note_broken(link, link.why);
+  link.why = why;
+  for (const auto& rail : link.rails) break_off(*rail, why);
 }
 
 // ---- What is sent
 
-void LinkTable::send(Link& link, OutboundFrame out) {
+void LinkTable::send(Rail& rail, OutboundFrame out) {
   Status sent;
-  if (link.lost || link.session->endpoint() == nullptr) {
+  if (rail.lost || rail.session->endpoint() == nullptr) {
     if (out.rest != nullptr) out.rest->done();
     out.drop_room();
   } else {
-    sent = hand_over(*link.session, out);
+    sent = hand_over(*rail.session, out);
   }
   if (out.buffer != nullptr) buffers_.give_back(std::move(out.buffer));
-  if (!sent.ok()) break_off(link, std::move(sent));
+  if (!sent.ok()) break_off(rail, std::move(sent));
 }
 
 Status LinkTable::hand_over(net::Session& session, OutboundFrame& out) {
@@ -84,13 +126,13 @@ Status LinkTable::hand_over(net::Session& session, OutboundFrame& out) {
   return sent;
 }
 
-void LinkTable::send_plain(Link& link, FrameKind kind, std::uint8_t flags, std::uint64_t id) {
+void LinkTable::send_plain(Rail& rail, FrameKind kind, std::uint8_t flags, std::uint64_t id) {
   auto buffer = buffers_.take();
-  FrameHeader header = link.header(kind, clock_.now());
+  FrameHeader header = rail.header(kind, clock_.now());
   header.flags |= flags;
   header.id = id;
   FrameWriter(*buffer, header).finish();
-  send(link, {.buffer = std::move(buffer)});
+  send(rail, {.buffer = std::move(buffer)});
 }
 
 }  // namespace towpath::backends::messages

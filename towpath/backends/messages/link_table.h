@@ -1,7 +1,7 @@
-// LinkTable: the links of a backend, found by the sessions of either side; which of them are busy,
-// and which are lost and not reported. What is sent over a link leaves here.
+// LinkTable: the links of a backend, and their rails, found by the sessions of either side; which
+// links are busy, and which rails are lost and not reported. What is sent over a rail leaves here.
 //
-// A link that breaks is lost at once and reported at the end of the turn, outside of the carrier.
+// A rail that breaks is lost at once and reported at the end of the turn, outside of the carrier.
 // Invariant: to be noted as busy or lost takes no memory (keep()). Thread: loop.
 #pragma once
 
@@ -17,44 +17,53 @@ namespace towpath::backends::messages {
 
 class LinkTable {
  public:
-  using All = std::unordered_map<std::uint64_t, std::unique_ptr<Link>>;  // by our session
+  using Rails = std::unordered_map<std::uint64_t, Rail*>;  // by our session
 
   LinkTable(const Clock& clock, net::MessageBuffers& buffers) : clock_(clock), buffers_(buffers) {}
 
-  const All& all() const noexcept { return links_; }
+  /// Of all links.
+  const Rails& rails() const noexcept { return rails_; }
   const std::vector<Link*>& busy() const noexcept { return busy_; }
   net::MessageBuffers& buffers() const noexcept { return buffers_; }
 
   // Null: none, or it is lost.
-  Link* find(std::uint64_t session) const;
-  Link* find_by_peer(std::uint64_t peer_session) const;
+  Rail* find(std::uint64_t session) const;
+  Rail* find_by_peer(std::uint64_t peer_session) const;
   Link* find_dialled(std::uint64_t instance) const;
+  /// That a peer began, by the number that it gave it.
+  Link* find_accepted(std::uint64_t instance, std::uint64_t number) const;
 
-  /// What is not kept goes without a trace.
-  Link* keep(std::uint64_t session, std::unique_ptr<Link> link);
+  /// A link with its first rail, which has this session. What is not kept goes without a trace.
+  Rail* keep(std::uint64_t session, std::unique_ptr<Link> link);
+  /// A further rail.
+  Rail* keep(std::uint64_t session, std::unique_ptr<Rail> rail);
   bool knows(std::uint64_t peer_session) const { return by_peer_session_.contains(peer_session); }
-  /// By which the peer's frames name it. Errors: denied (they name another link so).
-  Status know(Link& link, std::uint64_t peer_session);
+  /// By which the peer's frames name it. Errors: denied (they name another rail so).
+  Status know(Rail& rail, std::uint64_t peer_session);
   void forget(std::uint64_t peer_session) noexcept { by_peer_session_.erase(peer_session); }
   void erase(Link& link);
+  /// Of a link that has others.
+  void erase(Rail& rail);
 
-  /// Sends a frame that was written, over a link that may be lost. One that breaks is reported
+  /// Sends a frame that was written, over a rail that may be lost. One that breaks is reported
   /// later.
-  void send(Link& link, OutboundFrame out);
-  void send_plain(Link& link, FrameKind kind, std::uint8_t flags = 0, std::uint64_t id = 0);
+  void send(Rail& rail, OutboundFrame out);
+  void send_plain(Rail& rail, FrameKind kind, std::uint8_t flags = 0, std::uint64_t id = 0);
 
   /// From now on nothing is sent or heard over it.
-  void break_off(Link& link, Status why);
+  void break_off(Rail& rail, Status why);
+  /// Nor over any of its rails.
+  void break_off(Link& link, const Status& why);
   /// The same when its turn to be reported has come.
-  void note_broken(const Link& link, const Status& why) {
-    broken_.emplace_back(link.session->numbers().ours, why);
+  void note_broken(const Rail& rail, const Status& why) {
+    broken_.emplace_back(rail.session->numbers().ours, why);
   }
-  /// Calls report(link, why) of all that broke. One that throws comes again.
+  /// Calls report(rail, why) of all that broke. One that throws comes again.
   template <typename Report>
   void report_broken(Report report) {
     for (std::size_t i = 0; i < broken_.size(); ++i) {
       const auto [session, why] = broken_[i];
-      if (const auto found = links_.find(session); found != links_.end())
+      if (const auto found = rails_.find(session); found != rails_.end())
         report(*found->second, why);
     }
     broken_.clear();  // now: what throws comes again
@@ -70,7 +79,7 @@ class LinkTable {
     for (std::size_t i = 0; i < busy_.size();) {
       Link& link = *busy_[i];
       drive(link);
-      if (link.lost) note_broken(link, link.why);  // its report may have waited
+      if (link.lost) note_broken(*link.rails.front(), link.why);  // its report may have waited
       if (link.is_busy()) {
         ++i;
         continue;
@@ -82,12 +91,15 @@ class LinkTable {
   }
 
  private:
+  void reserve_for(Link& link, std::size_t rails);
+  void take_out(const Rail& rail);
   Status hand_over(net::Session& session, OutboundFrame& out);
 
   const Clock& clock_;
   net::MessageBuffers& buffers_;
-  All links_;
-  std::unordered_map<std::uint64_t, Link*> by_peer_session_;
+  std::vector<std::unique_ptr<Link>> links_;
+  Rails rails_;
+  std::unordered_map<std::uint64_t, Rail*> by_peer_session_;
   std::vector<Link*> busy_;  // so that a turn costs what is under way, not what is connected
   std::vector<std::pair<std::uint64_t, Status>> broken_;  // sessions to be reported
 };

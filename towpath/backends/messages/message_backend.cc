@@ -105,18 +105,18 @@ MessageBackend::~MessageBackend() {
   if (!worker_) return;
   closing_ = true;
   if (!links_) return;
-  for (const auto& [session, link] : links_->all()) {
-    if (!link->is_up()) continue;
+  for (const auto& [session, rail] : links_->rails()) {
+    if (!rail->is_up()) continue;
     auto buffer = worker_->buffers().take();
     const Instant now = sessions_->last_turn();
-    FrameWriter(*buffer, link->header(FrameKind::bye, now)).finish();
-    (void)link->session->send(std::move(buffer), now);
+    FrameWriter(*buffer, rail->header(FrameKind::bye, now)).finish();
+    (void)rail->session->send(std::move(buffer), now);
   }
   const auto unsent = [](const auto& entry) {
     return entry.second->is_up() && entry.second->session->unsent() > 0;
   };
   // Peers learn it from the broken connection too, only less precisely: no need to wait long.
-  for (int i = 0; i < kFarewellRounds && std::ranges::any_of(links_->all(), unsent); ++i)
+  for (int i = 0; i < kFarewellRounds && std::ranges::any_of(links_->rails(), unsent); ++i)
     worker_->progress();
   links_.reset();
   sessions_.reset();
@@ -208,24 +208,30 @@ Status MessageBackend::move(SliceTask& task) {
 
 // ---- The loop
 
-void MessageBackend::beat(Link& link, Instant now) {
-  net::Session& session = *link.session;
+void MessageBackend::beat(Rail& rail, Instant now) {
+  net::Session& session = *rail.session;
   if (Status silent = sessions_->check_silence(session, now); !silent.ok())
-    return links_->break_off(link, std::move(silent));
-  const bool idle = link.connections.empty() && !link.peer_uses;
-  if (idle && link.is_up() && now - session.heard_at() >= timing_.heartbeat * 2)
+    return links_->break_off(rail, std::move(silent));
+  const bool idle = rail.link.connections.empty() && !rail.link.peer_uses;
+  if (idle && rail.is_up() && now - session.heard_at() >= timing_.heartbeat * 2)
     return;  // it will fade
-  if (sessions_->is_silent_side(session, now)) links_->send_plain(link, FrameKind::alive);
+  if (sessions_->is_silent_side(session, now)) links_->send_plain(rail, FrameKind::alive);
 }
 
 void MessageBackend::beat(Instant now) {
-  for (const auto& [session, link] : links_->all())
-    if (!link->lost) beat(*link, now);
+  for (const auto& [session, rail] : links_->rails())
+    if (!rail->lost) beat(*rail, now);
+  redial(now);
 }
 
 Instant MessageBackend::expire(Instant now) {
   Instant next = Instant::never();
-  for (Link* const link : links_->busy()) next = std::min(next, protocol_->expire(*link, now));
+  for (Link* const link : links_->busy()) {
+    next = std::min(next, protocol_->expire(*link, now));
+    if (!link->has_several) continue;
+    erase_drained(*link);
+    protocol_->pump(*link);
+  }
   return next;
 }
 
@@ -235,11 +241,12 @@ bool MessageBackend::progress() {
   const Instant now = clock_.now();
   if (sessions_->turn(now)) beat(now);
   report_losses();
-  links_->drive_busy([this](Link& link) {
+  links_->drive_busy([this, now](Link& link) {
+    if (link.has_several) tend(link, now);
     protocol_->pump(link);
     offer_notes(link);
   });
-  const Instant due = std::min(sessions_->next_check(), expire(now));
+  const Instant due = std::min({sessions_->next_check(), expire(now), next_watch()});
   report_losses();
   protocol_->deliver();
   some |= self_runner_.progress();

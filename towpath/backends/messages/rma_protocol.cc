@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <towpath/backends/messages/rail_shares.h>
 #include <towpath/backends/messages/rma_protocol.h>
 #include <towpath/core/format.h>
 
@@ -8,13 +9,41 @@ namespace towpath::backends::messages {
 
 using namespace backend;
 
+namespace {
+
+void count_unasked(Link& link, MessageOperation& operation) {
+  for (SegmentCursor at = operation.cursor; !at.done(); at.skip_segment()) {
+    const Segment& segment = at.segment();
+    operation.unasked += segment.length * (segment.count - at.extent()) - at.offset();
+  }
+  link.unasked += operation.unasked;
+}
+
+/// The cursor stands at `to`, `bytes` further.
+void advance(Link& link, MessageOperation& operation, const SegmentCursor& to,
+             std::uint64_t bytes) {
+  operation.cursor = to;
+  const std::uint64_t counted = std::min(bytes, operation.unasked);
+  operation.unasked -= counted;
+  link.unasked -= counted;
+}
+
+void measure(Rail& rail, const Exchange& exchange, Instant now) {
+  rail.pace.add(exchange.bytes, now - std::max(exchange.asked_at, rail.answered_at));
+  rail.answered_at = now;
+  rail.suspected = {};
+}
+
+}  // namespace
+
 void RmaProtocol::post(MessageOperation& operation) {
   Link& link = *link_of(*operation.request.connection);
   if (link.lost) {
     operation.stopped = true;
     operation.status = link.why;
   } else if (!operation.cursor.done()) {
-    operation.insert_before(link.window.queue);
+    if (link.has_several) count_unasked(link, operation);
+    operation.insert_before(link.queue);
     pump(link);
   }
   settle(operation);
@@ -31,24 +60,31 @@ void RmaProtocol::stop(Link& link, MessageOperation& operation, const Status& wh
   operation.stopped = true;
   operation.status = why;
   operation.unlink();
-  for (Exchange& exchange : link.window.exchanges) {
-    if (exchange.operation != &operation) continue;
-    if (operation.is_write()) {
-      keep_rest(link, exchange);
-      continue;
+  link.unasked -= std::exchange(operation.unasked, 0);
+  operation.outstanding -= static_cast<std::uint32_t>(
+      std::erase_if(link.again, [&](const Again& slice) { return slice.operation == &operation; }));
+  for (const auto& rail : link.rails) {
+    for (Exchange& exchange : rail->window.exchanges) {
+      if (exchange.operation != &operation) continue;
+      if (operation.is_write()) {
+        keep_rest(*rail, exchange);
+        continue;
+      }
+      exchange.operation = nullptr;  // its place stays taken until the answer came
+      --operation.outstanding;
     }
-    exchange.operation = nullptr;  // its place stays taken until the answer came
-    --operation.outstanding;
   }
   settle(operation);
 }
 
 void RmaProtocol::stop_all(Link& link, const Status& why) {
-  while (link.window.queue.is_linked())
-    stop(link, static_cast<MessageOperation&>(*link.window.queue.next), why);
-  for (Exchange& exchange : link.window.exchanges) {
-    if (exchange.operation != nullptr && !exchange.operation->stopped)
-      stop(link, *exchange.operation, why);
+  while (link.queue.is_linked()) stop(link, static_cast<MessageOperation&>(*link.queue.next), why);
+  while (!link.again.empty()) stop(link, *link.again.front().operation, why);
+  for (const auto& rail : link.rails) {
+    for (Exchange& exchange : rail->window.exchanges) {
+      if (exchange.operation != nullptr && !exchange.operation->stopped)
+        stop(link, *exchange.operation, why);
+    }
   }
 }
 
@@ -75,34 +111,73 @@ void RmaProtocol::deliver() {
   }
 }
 
+// ---- Slices
+
+bool RmaProtocol::may_ask(Rail& rail, bool is_write, Instant now) {
+  if (!is_write || rail.may_write(now, timing_)) return true;
+  if (!std::exchange(rail.asked, true)) links_.send_plain(rail, FrameKind::alive, kAnswerMe);
+  return false;
+}
+
+RmaProtocol::Turn RmaProtocol::next_turn(Link& link, bool is_write, std::uint64_t wanted,
+                                         Instant now) {
+  if (!link.has_several) {
+    Rail& only = *link.rails.front();
+    if (!only.is_up()) return {};
+    Exchange* const exchange = only.window.find_free();
+    if (exchange == nullptr || !may_ask(only, is_write, now)) return {};
+    return {.rail = &only, .exchange = exchange};
+  }
+  const RailShares shares(link, is_write, now, timing_);
+  Turn turn;
+  double soonest = 0;
+  for (const auto& rail : link.rails) {
+    if (!rail->is_up()) continue;
+    Exchange* const exchange = rail->window.find_free(shares.window_bytes(*rail));
+    if (exchange == nullptr || !may_ask(*rail, is_write, now)) continue;
+    const std::uint64_t bytes = std::min(shares.slice_bytes(*rail), wanted);
+    const double end = shares.end_of(*rail, bytes);
+    if (turn.rail != nullptr && end >= soonest) continue;
+    turn = {.rail = rail.get(), .exchange = exchange, .most_bytes = bytes};
+    soonest = end;
+  }
+  if (turn.rail == nullptr || soonest > shares.end_without(*turn.rail, turn.most_bytes)) return {};
+  return turn;
+}
+
 void RmaProtocol::pump(Link& link) {
-  SliceLink& queue = link.window.queue;
   const Instant now = clock_.now();
-  while (link.is_up() && queue.is_linked()) {
-    Exchange* exchange = link.window.find_free();
-    if (exchange == nullptr) return;
-    auto& operation = static_cast<MessageOperation&>(*queue.next);
-    if (operation.is_write() && !link.may_write(now, timing_)) {
-      if (link.asked) return;
-      links_.send_plain(link, FrameKind::alive, kAnswerMe);
-      link.asked = true;
-      return;
-    }
+  while (link.has_more()) {
+    const bool is_again = !link.again.empty();
+    auto& operation =
+        is_again ? *link.again.back().operation : static_cast<MessageOperation&>(*link.queue.next);
+    const std::uint64_t wanted = is_again ? link.again.back().bytes : operation.unasked;
+    const Turn turn = next_turn(link, operation.is_write(), wanted, now);
+    if (turn.rail == nullptr) return;
     auto buffer = links_.buffers().take();  // first: what throws has changed nothing
-    exchange->start(operation);
-    ask(link, *exchange, std::move(buffer));
+    turn.exchange->asked_at = now;
+    if (is_again) {
+      const Again slice = link.again.back();
+      link.again.pop_back();
+      turn.exchange->start_again(operation, slice.begin, slice.bytes);
+      ask(*turn.rail, *turn.exchange, std::move(buffer), slice.bytes);
+      continue;
+    }
+    turn.exchange->start(operation);
+    ask(*turn.rail, *turn.exchange, std::move(buffer), turn.most_bytes);
     operation.unlink();
-    if (!operation.stopped && !operation.cursor.done()) operation.insert_before(queue);
+    if (!operation.stopped && !operation.cursor.done()) operation.insert_before(link.queue);
   }
 }
 
 // Sends the frame of an exchange, for the first time or again.
-void RmaProtocol::ask(Link& link, Exchange& exchange, std::unique_ptr<net::MessageBuffer> buffer) {
+void RmaProtocol::ask(Rail& rail, Exchange& exchange, std::unique_ptr<net::MessageBuffer> buffer,
+                      std::uint64_t most_bytes) {
   MessageOperation& operation = *exchange.operation;
   exchange.id = ++last_id_;
-  exchange.dead_after = timing_.dead_after(link.stamp_heard_at);
+  exchange.dead_after = timing_.dead_after(rail.stamp_heard_at);
   FrameHeader header =
-      link.header(operation.is_write() ? FrameKind::write : FrameKind::read, clock_.now());
+      rail.header(operation.is_write() ? FrameKind::write : FrameKind::read, clock_.now());
   header.id = exchange.id;
   OutboundFrame out{.buffer = std::move(buffer)};
   if (const DeviceWindow* const window = operation.window(); window != nullptr) {
@@ -116,18 +191,18 @@ void RmaProtocol::ask(Link& link, Exchange& exchange, std::unique_ptr<net::Messa
   FrameWriter frame(*out.buffer, header);
   SegmentCursor at = exchange.begin;
   const bool again = exchange.bytes != 0;
-  const auto asked = write_request(at, exchange, frame, guard_, out.room);
+  const auto asked = write_request(at, exchange, frame, guard_, most_bytes, out.room);
   frame.finish();
   exchange.bytes = asked.ok() ? *asked : 0;
-  if (!again) operation.cursor = at;
+  if (!again) advance(rail.link, operation, at, exchange.bytes);
   if (exchange.leaving.is_leaving()) out.rest = &exchange.leaving;
   if (out.rest != nullptr || out.room != nullptr) out.payload_bytes = exchange.bytes;
-  const Status ready = asked.ok() ? out.close_room(link.session->sealer()) : asked.status();
-  if (ready.ok()) return links_.send(link, std::move(out));
+  const Status ready = asked.ok() ? out.close_room(rail.session->sealer()) : asked.status();
+  if (ready.ok()) return links_.send(rail, std::move(out));
   out.drop_room();
   links_.buffers().give_back(std::move(out.buffer));
   give_up(
-      link, exchange,
+      rail.link, exchange,
       operation.window() == nullptr
           ? ready
           : error(Code::io_error, "the device of this side did not give its bytes").because(ready));
@@ -143,27 +218,32 @@ void RmaProtocol::give_up(Link& link, Exchange& exchange, const Status& why) {
   settle(*operation);
 }
 
-void RmaProtocol::keep_rest(Link& link, Exchange& exchange) {
-  if (auto* const endpoint = link.session->endpoint(); exchange.leaving.is_leaving() && endpoint)
+void RmaProtocol::keep_rest(Rail& rail, Exchange& exchange) {
+  if (auto* const endpoint = rail.session->endpoint(); exchange.leaving.is_leaving() && endpoint)
     endpoint->copy(exchange.leaving);
 }
 
-Status RmaProtocol::expect(Link& link, const Frame& answer) {
-  const Exchange* const exchange = link.window.find(answer.header.id);
+// ---- Answers
+
+Status RmaProtocol::expect(Rail& rail, const Frame& answer) {
+  const Exchange* const exchange = rail.window.find(answer.header.id);
   if (exchange == nullptr || exchange->operation == nullptr) return {};
   return check_answer(answer, *exchange);
 }
 
-void RmaProtocol::take(Link& link, const Frame& answer, const Trailer& unread) {
-  Exchange* exchange = link.window.find(answer.header.id);
+void RmaProtocol::take(Rail& rail, const Frame& answer, const Trailer& unread) {
+  Exchange* exchange = rail.window.find(answer.header.id);
   if (exchange == nullptr) return;
-  keep_rest(link, *exchange);  // whoever answers what he has not heard yet
+  keep_rest(rail, *exchange);  // whoever answers what he has not heard yet
+  if (rail.link.has_several) measure(rail, *exchange, clock_.now());
   MessageOperation* const operation = exchange->operation;
   const bool is_stale = (answer.header.flags & kStale) != 0;
   if (operation != nullptr && operation->is_write() && exchange->leaving.has_faulted())
-    return give_up(link, *exchange, local_fault(*operation));  // other bytes left for some
-  if (operation != nullptr && is_stale && operation->is_write() && !operation->stopped)
-    return ask(link, *exchange, links_.buffers().take());  // this very answer brought a fresh grant
+    return give_up(rail.link, *exchange, local_fault(*operation));  // other bytes left for some
+  if (operation != nullptr && is_stale && operation->is_write() && !operation->stopped) {
+    // This very answer brought a fresh grant.
+    return ask(rail, *exchange, links_.buffers().take(), exchange->bytes);
+  }
   if (operation != nullptr && !is_stale) count_answer(answer, *exchange, unread);
   exchange->free();
   if (operation == nullptr) return;
@@ -171,36 +251,78 @@ void RmaProtocol::take(Link& link, const Frame& answer, const Trailer& unread) {
   settle(*operation);
 }
 
-void RmaProtocol::fail(Link& link, const Frame& answer) {
-  Exchange* const exchange = link.window.find(answer.header.id);
+void RmaProtocol::fail(Rail& rail, const Frame& answer) {
+  Exchange* const exchange = rail.window.find(answer.header.id);
   if (exchange == nullptr || exchange->operation == nullptr) return;
   const MessageOperation& operation = *exchange->operation;
-  give_up(link, *exchange,
+  give_up(rail.link, *exchange,
           operation.window() == nullptr
               ? local_fault(operation)
               : error(Code::io_error, "the device of this side did not take all of its bytes",
                       "its driver's log says more"));
 }
 
-bool RmaProtocol::waits_for(const Link& link, std::uint64_t id) {
-  const Exchange* const exchange = link.window.find(id);
+bool RmaProtocol::waits_for(const Rail& rail, std::uint64_t id) {
+  const Exchange* const exchange = rail.window.find(id);
   return exchange != nullptr && exchange->operation != nullptr;
 }
 
+// ---- What cannot land any more
+
 Instant RmaProtocol::expire(Link& link, Instant now) {
   Instant next = Instant::never();
-  for (Exchange& exchange : link.window.exchanges) {
-    MessageOperation* operation = exchange.operation;
-    if (operation == nullptr || !operation->stopped) continue;
-    if (exchange.dead_after > now) {
-      next = std::min(next, exchange.dead_after);
+  for (const auto& rail : link.rails) {
+    for (Exchange& exchange : rail->window.exchanges) {
+      MessageOperation* operation = exchange.operation;
+      if (operation == nullptr || !(operation->stopped || rail->lost)) continue;
+      if (exchange.dead_after > now) {
+        next = std::min(next, exchange.dead_after);
+        continue;
+      }
+      if (!operation->stopped) {
+        repeat(link, exchange);
+        continue;
+      }
+      exchange.operation = nullptr;
+      --operation->outstanding;
+      settle(*operation);
+    }
+  }
+  return next;
+}
+
+void RmaProtocol::repeat(Link& link, Exchange& exchange) {
+  link.again.push_back({exchange.operation, exchange.begin, exchange.bytes});  // there is room
+  exchange.free();
+}
+
+void RmaProtocol::repeat_reads(Rail& rail) {
+  for (Exchange& exchange : rail.window.exchanges) {
+    if (exchange.operation == nullptr)
+      exchange.free();
+    else if (!exchange.operation->is_write())
+      repeat(rail.link, exchange);
+  }
+}
+
+void RmaProtocol::repeat_writes(Rail& rail) {
+  for (Exchange& exchange : rail.window.exchanges) {
+    MessageOperation* const operation = exchange.operation;
+    if (operation == nullptr) continue;
+    if (!operation->stopped) {
+      repeat(rail.link, exchange);
       continue;
     }
-    exchange.operation = nullptr;
+    exchange.free();
     --operation->outstanding;
     settle(*operation);
   }
-  return next;
+}
+
+void RmaProtocol::begin_to_measure(Link& link) {
+  link.has_several = true;
+  for (SliceLink* at = link.queue.next; at != &link.queue; at = at->next)
+    count_unasked(link, static_cast<MessageOperation&>(*at));
 }
 
 }  // namespace towpath::backends::messages

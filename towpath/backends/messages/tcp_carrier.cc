@@ -1,3 +1,5 @@
+#include <charconv>
+
 #include <towpath/backends/messages/carrier.h>
 #include <towpath/backends/messages/frames.h>
 #include <towpath/core/format.h>
@@ -27,7 +29,24 @@ std::string_view security_of(const Params& params) {
   return found == params.end() ? kAuthenticated : std::string_view(found->second);
 }
 
+/// More sockets than this to one peer have nothing to gain.
+constexpr unsigned kMostRails = 8;
+
+Result<unsigned> rails_of(const Params& params) {
+  const auto found = params.find("rails");
+  if (found == params.end() || found->second.empty()) return 1U;
+  unsigned rails = 0;
+  const std::string& text = found->second;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), rails);
+  if (failure == std::errc() && end == text.data() + text.size() && rails > 0 &&
+      rails <= kMostRails)
+    return rails;
+  return error(Code::invalid_argument, cat("tcp: rails=", printable(text)),
+               cat("use a number from 1 to ", kMostRails));
+}
+
 Status adapt(Carrier& tcp, const Params& params) {
+  TOWPATH_TRY(tcp.rails, rails_of(params));
   const std::string_view security = security_of(params);
   if (security == kAuthenticated) return {};
   if (security != kTls)
@@ -55,7 +74,12 @@ Carrier tcp_carrier() {
                 {.name = "security",
                  .default_value = std::string(kAuthenticated),
                  .meaning = "tls: all bytes are encrypted; authenticated: both sides are proven, "
-                            "heads are sealed, payload is not"}};
+                            "heads are sealed, payload is not"},
+                {.name = "rails",
+                 .default_value = "1",
+                 .meaning = "connections to a peer, at most 8, over paths of their own first: "
+                            "slices go by how fast each is, and what one loses another does "
+                            "again"}};
   tcp.adapt = adapt;
   tcp.make_worker = [](const BackendContext& context, net::MessageListener& listener) {
     return net::open_tcp_worker({.devices = devices_of(context.params),

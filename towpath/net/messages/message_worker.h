@@ -196,6 +196,14 @@ class MessageEndpoint {
   virtual void admit() {}
   /// What keeps it from reaching the other side, while it tries; empty: nothing that it knows.
   virtual std::string trouble() const { return {}; }
+  /// Which of MessageWorker::paths() it took; empty: none yet, or the carrier does not say.
+  virtual std::string path() const { return {}; }
+};
+
+/// One of the ways to a peer that an address names.
+struct MessagePath {
+  Bytes address;  ///< that names this way only: for MessageWorker::connect()
+  std::string name;
 };
 
 class MessageWorker {
@@ -210,6 +218,11 @@ class MessageWorker {
   virtual Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address,
                                                            std::unique_ptr<MessageBuffer> first,
                                                            void* owner) = 0;
+  /// The ways to this address that a connection may take, those first that have least in common.
+  /// Errors: as connect().
+  virtual Result<std::vector<MessagePath>> paths(ConstByteSpan address) const {
+    return std::vector<MessagePath>{{.address = {address.begin(), address.end()}, .name = {}}};
+  }
   /// An endpoint over the connection that others opened and over which a message came just now:
   /// only from inside of its done() or, without a body, of on_message(). What nobody answers is
   /// hung up on. Errors: not_found (no such connection), unsupported (a carrier without them).

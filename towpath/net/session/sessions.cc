@@ -26,6 +26,7 @@ std::unique_ptr<MessageBuffer> Sessions::frame_of(const Session& session, ConstB
 std::unique_ptr<Session> Sessions::make(const SessionPath& path) const {
   auto session = std::make_unique<Session>(path.peer, path.numbers, clock_.now());
   session->no_memory_ = no_memory_;
+  session->label_ = path.label;
   return session;
 }
 

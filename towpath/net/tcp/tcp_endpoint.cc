@@ -49,6 +49,7 @@ Status TcpEndpoint::take_over(std::unique_ptr<sys::ByteStream> stream) {
 
 void TcpEndpoint::on_reached(std::unique_ptr<sys::ByteStream> stream) {
   dialler_.reset();
+  path_ = to_string(to_address(peer_of(stream->fd())));  // as TcpWorker::paths() has it
   Status open = take_over(std::move(stream));
   if (open.ok()) {
     admit();

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <towpath/net/messages/message_worker.h>
@@ -52,6 +53,7 @@ class TcpEndpoint final : public MessageEndpoint,
               std::optional<unsigned> into) override;
   void copy(BodySource& rest) override { sender_.copy(rest); }
   void admit() override;
+  std::string path() const override { return path_; }
   std::string trouble() const override { return dialler_ ? dialler_->trouble() : std::string(); }
 
  private:
@@ -80,6 +82,7 @@ class TcpEndpoint final : public MessageEndpoint,
   TcpSender sender_;
   TcpFirstMessage first_;                ///< until the other side is admitted
   std::optional<TcpReceiver> receiver_;  ///< from then on; reads `stream_`
+  std::string path_;                     ///< that was dialled and reached
   bool wants_writable_ = false;
   bool is_broken_ = false;
 };

@@ -20,12 +20,6 @@ std::size_t most_newcomers() {
   return std::clamp<std::size_t>(descriptors.rlim_cur / 4, 1, TcpNewcomers::kMost);
 }
 
-Endpoint peer_of(int fd) {
-  Endpoint peer{.size_bytes = sizeof peer.storage};
-  (void)::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size_bytes);
-  return peer;
-}
-
 /// Until then what has come of them will have been read.
 constexpr Duration kOurTurn = std::chrono::milliseconds(100);
 

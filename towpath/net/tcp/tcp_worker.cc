@@ -54,6 +54,7 @@ class TcpWorker final : public MessageWorker, private TcpSocketOwner {
   Result<std::unique_ptr<MessageEndpoint>> connect(ConstByteSpan address,
                                                    std::unique_ptr<MessageBuffer> first,
                                                    void* owner) override;
+  Result<std::vector<MessagePath>> paths(ConstByteSpan address) const override;
   Result<std::unique_ptr<MessageEndpoint>> answer(std::uint64_t from, void* owner) override;
   bool progress() override;
   /// What else is not dealt with is reported again.
@@ -173,6 +174,26 @@ Result<std::unique_ptr<MessageEndpoint>> TcpWorker::connect(ConstByteSpan addres
   auto endpoint = std::make_unique<TcpEndpoint>(context_, owner);
   TOWPATH_TRY(endpoint->dial(endpoints, std::move(bytes), tls_of(place.tls_key)));
   return endpoint;
+}
+
+// An interface of ours that none before leads from comes first.
+Result<std::vector<MessagePath>> TcpWorker::paths(ConstByteSpan address) const {
+  TOWPATH_TRY(TcpPlace place, decode_tcp_place(address));
+  TOWPATH_TRY(const std::vector<Endpoint> endpoints, reachable(place));
+  std::vector<MessagePath> first, others;
+  std::vector<std::string> sources;
+  for (const Endpoint& endpoint : endpoints) {
+    const auto source = source_towards(endpoint);
+    if (!source.ok()) continue;
+    const std::string from = to_address(*source).host;
+    const bool is_new = std::ranges::count(sources, from) == 0;
+    if (is_new) sources.push_back(from);
+    place.endpoints = {endpoint};
+    (is_new ? first : others)
+        .push_back({.address = encode(place), .name = to_string(to_address(endpoint))});
+  }
+  first.insert(first.end(), others.begin(), others.end());
+  return first;
 }
 
 Result<std::unique_ptr<MessageEndpoint>> TcpWorker::answer(std::uint64_t from, void* owner) {

@@ -1,0 +1,84 @@
+// RailShares: how much of a link's work each of its rails should take, by how fast each has been.
+//
+//   slice    as long as the rail is fast beside the fastest, so that all are through at about one
+//   time window   the same, but enough to keep a path busy end      when a rail would be through
+//   with one more slice; when the others would be through with
+//            all that is left, without it
+//
+// A rail of which little is known begins with short slices, and counts as the fastest. Times are in
+// nanoseconds where rates are known, and mean something to each other only. A look at a link, for a
+// write or a read: it changes nothing.
+// Thread: loop.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <towpath/backends/messages/link.h>
+
+namespace towpath::backends::messages {
+
+class RailShares {
+ public:
+  RailShares(const Link& link, bool is_write, Instant now, const Timing& timing) noexcept
+      : link_(link), timing_(timing), now_(now), is_write_(is_write) {
+    for (const auto& rail : link.rails) {
+      if (!takes_some(*rail)) continue;
+      ++rails_;
+      if (rail->pace.is_known()) fastest_ = std::max(fastest_, rail->pace.bytes_per_ns());
+    }
+  }
+
+  /// A rail that is up and, for a write, has a grant.
+  bool takes_some(const Rail& rail) const noexcept {
+    return rail.is_up() && (!is_write_ || rail.may_write(now_, timing_));
+  }
+  std::uint64_t slice_bytes(const Rail& rail) const noexcept {
+    if (rails_ == 1) return kPayloadBytes;
+    return rail.pace.is_known() ? part_of(kPayloadBytes, kLeastSlice, rail) : kFirstSlice;
+  }
+  std::uint64_t window_bytes(const Rail& rail) const noexcept {
+    if (rails_ == 1) return kWindowBytes;
+    return rail.pace.is_known() ? part_of(kWindowBytes, kLeastWindow, rail) : kLeastWindow;
+  }
+  double end_of(const Rail& rail, std::uint64_t slice) const noexcept {
+    return static_cast<double>(rail.window.under_way() + slice) / rate(rail);
+  }
+  double end_without(const Rail& rail, std::uint64_t slice) const noexcept {
+    double left = static_cast<double>(link_.unasked);
+    double others = 0;
+    double soonest = kNever;  // of one that takes this slice too: there may be no more to share
+    for (const Again& one : link_.again) left += static_cast<double>(one.bytes);
+    for (const auto& other : link_.rails) {
+      if (other.get() == &rail || !takes_some(*other)) continue;
+      left += static_cast<double>(other->window.under_way());
+      others += rate(*other);
+      soonest = std::min(soonest, end_of(*other, slice));
+    }
+    return others == 0 ? kNever : std::max(left / others, soonest);
+  }
+
+ private:
+  static constexpr std::uint64_t kLeastSlice = 16 * 1024;
+  static constexpr std::uint64_t kFirstSlice = 64 * 1024;
+  static constexpr std::uint64_t kLeastWindow = 128 * 1024;
+  static constexpr std::uint64_t kPage = 4096;
+  static constexpr double kNever = 1e300;
+
+  double rate(const Rail& rail) const noexcept {
+    return rail.pace.is_known() ? rail.pace.bytes_per_ns() : fastest_ > 0 ? fastest_ : 1;
+  }
+  std::uint64_t part_of(std::uint64_t most, std::uint64_t least, const Rail& rail) const noexcept {
+    const auto part = static_cast<std::uint64_t>(static_cast<double>(most) * rate(rail) / fastest_);
+    return std::clamp(part / kPage * kPage, least, most);
+  }
+
+  const Link& link_;
+  const Timing& timing_;
+  const Instant now_;
+  const bool is_write_;
+  std::size_t rails_ = 0;  ///< that are up
+  double fastest_ = 0;     ///< 0: nothing is known
+};
+
+}  // namespace towpath::backends::messages
