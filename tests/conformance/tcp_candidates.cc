@@ -10,6 +10,10 @@ std::vector<Candidate> candidates() {
       message_candidates("tcp-tls", backends::messages::tcp_type, {{"security", "tls"}}).front();
   encrypted.pairings = {{Store::system, Store::system, false}};
   all.push_back(std::move(encrypted));
+  Candidate rails =
+      message_candidates("tcp-rails", backends::messages::tcp_type, {{"rails", "3"}}).front();
+  rails.pairings = {{Store::system, Store::system, false}};
+  all.push_back(std::move(rails));
   return all;
 }
 

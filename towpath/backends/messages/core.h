@@ -124,6 +124,8 @@ class MessageBackend final : public backend::Backend,
   void watch(Link& link, Instant now);
   void erase_drained(Link& link);
   std::string path_of(const Rail& rail) const;
+  /// Empty where there is one.
+  std::string describe_rails(std::uint64_t instance) const;
   Instant next_watch() const;
   // Notifications: core_notes.cc
   void take_note(Rail& rail, InboundText& inbound);

@@ -27,7 +27,7 @@ constexpr Duration kTick = milliseconds(4);
 /// For which a rail may be without an answer while others have some, besides the time that it
 /// usually takes for what it has under way, so many times; and if that is not known.
 constexpr Duration kGrace = milliseconds(8);
-constexpr int kUsualTimes = 4;
+constexpr int kUsualTimes = 3;
 constexpr Duration kGraceOfUnknown = milliseconds(100);
 
 constexpr Duration kFirstPause = milliseconds(250);
@@ -209,6 +209,18 @@ void MessageBackend::watch(Link& link, Instant now) {
 std::string MessageBackend::path_of(const Rail& rail) const {
   const auto path = std::ranges::find(rail.link.paths, &rail, &RailPath::rail);
   return path == rail.link.paths.end() || path->name.empty() ? "a path without a name" : path->name;
+}
+
+std::string MessageBackend::describe_rails(std::uint64_t instance) const {
+  const Link* const link = links_->find_dialled(instance);
+  if (link == nullptr || link->paths.size() < 2) return {};
+  std::string all;
+  for (const RailPath& path : link->paths) {
+    const bool is_up = path.rail != nullptr && path.rail->is_up();
+    all += cat(all.empty() ? "; rails: " : ", ", path.name.empty() ? "one" : path.name,
+               is_up ? "" : " (down)");
+  }
+  return all;
 }
 
 Instant MessageBackend::next_watch() const {

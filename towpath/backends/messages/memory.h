@@ -37,10 +37,14 @@ struct OwnMemory final : backend::InSlab<OwnMemory, MessageMemory> {
 
 /// Registered by a peer.
 struct ImportedMemory final : MessageMemory {
-  ImportedMemory(const RegionDescriptor& its_region, const MemoryKey& key)
-      : MessageMemory(its_region, key.token) {
+  /// `its_instance`: of the backend there.
+  ImportedMemory(const RegionDescriptor& its_region, const MemoryKey& key,
+                 std::uint64_t its_instance)
+      : MessageMemory(its_region, key.token), instance(its_instance) {
     is_read_only = key.is_read_only;
   }
+
+  const std::uint64_t instance;
 };
 
 }  // namespace towpath::backends::messages

@@ -154,7 +154,8 @@ Result<std::unique_ptr<Memory>> MessageBackend::import_memory(Connection& connec
     if (own == nullptr || !own->covers({region.address, region.length, region.device_id}))
       return error(Code::corrupt, cat("the key is not that of ", to_string(region)));
   }
-  return std::make_unique<ImportedMemory>(region, key);
+  return std::make_unique<ImportedMemory>(
+      region, key, is_ours ? info_.instance : link_of(connection)->instance());
 }
 
 std::string MessageBackend::describe_path(const Memory& local, const Memory& remote) const {
@@ -165,7 +166,8 @@ std::string MessageBackend::describe_path(const Memory& local, const Memory& rem
   const bool from_device = static_cast<const OwnMemory&>(local).window != nullptr;
   return cat(carrier_.path, from_device ? ", from and to a room of the device" : "",
              "; the owner of the memory moves the bytes",
-             device ? ", by copies of its device that it waits for" : "");
+             device ? ", by copies of its device that it waits for" : "",
+             describe_rails(static_cast<const ImportedMemory&>(remote).instance));
 }
 
 // ---- Operations

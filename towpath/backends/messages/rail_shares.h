@@ -35,11 +35,11 @@ class RailShares {
   }
   std::uint64_t slice_bytes(const Rail& rail) const noexcept {
     if (rails_ == 1) return kPayloadBytes;
-    return rail.pace.is_known() ? part_of(kPayloadBytes, kLeastSlice, rail) : kFirstSlice;
+    return rail.pace.is_known() ? part_of(kMostSlice, kLeastSlice, rail) : kFirstSlice;
   }
   std::uint64_t window_bytes(const Rail& rail) const noexcept {
     if (rails_ == 1) return kWindowBytes;
-    return rail.pace.is_known() ? part_of(kWindowBytes, kLeastWindow, rail) : kLeastWindow;
+    return rail.pace.is_known() ? part_of(kMostWindow, kLeastWindow, rail) : kLeastWindow;
   }
   double end_of(const Rail& rail, std::uint64_t slice) const noexcept {
     return static_cast<double>(rail.window.under_way() + slice) / rate(rail);
@@ -59,9 +59,12 @@ class RailShares {
   }
 
  private:
+  // Of several: two have under way what one has alone (exchange.h says why not more).
+  static constexpr std::uint64_t kMostSlice = kPayloadBytes / 2;
+  static constexpr std::uint64_t kMostWindow = kWindowBytes / 2;
   static constexpr std::uint64_t kLeastSlice = 16 * 1024;
   static constexpr std::uint64_t kFirstSlice = 64 * 1024;
-  static constexpr std::uint64_t kLeastWindow = 128 * 1024;
+  static constexpr std::uint64_t kLeastWindow = 64 * 1024;
   static constexpr std::uint64_t kPage = 4096;
   static constexpr double kNever = 1e300;
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -65,6 +66,7 @@ class RailNetwork {
   std::size_t step = SIZE_MAX;                 ///< bytes of a body that come in one turn
   std::map<std::size_t, std::uint64_t> moved;  ///< bytes of bodies that came, by path
   std::map<std::uint64_t, Connection> connections;
+  std::function<void(ConstByteSpan head)> after_head;  ///< of a message was taken
 
  private:
   friend class RailWorker;
@@ -278,9 +280,11 @@ inline bool RailNetwork::take_some(Connection& connection, Lane& lane, MessageLi
     return true;
   }
   const std::size_t whole = message.body.size() + message.rest_bytes;
-  if (lane.came == 0)
+  if (lane.came == 0) {
     lane.sink =
         listener.on_message({.head = message.head, .body_bytes = whole, .from = lane.connection});
+    if (after_head) after_head(message.head);
+  }
   const std::size_t some = std::min(step == SIZE_MAX ? step : 1 + random(step), whole - lane.came);
   if (message.body.size() < lane.came + some)
     leave(message, lane.came + some - message.body.size());

@@ -1,0 +1,75 @@
+"""Two agents over two pairs of veth: both carry bytes, and one that is cut in mid-transfer costs no byte. Needs root and iproute2."""
+import importlib.util
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def load(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+rails = load("rails", ROOT / "bench" / "rails.py")
+reason = load("namespaces", ROOT / "tests" / "process" / "namespaces.py").why_not()
+if not reason and shutil.which("tc", path=f"{os.environ['PATH']}:/sbin:/usr/sbin") is None:
+    reason = "there is no `tc` (apt-get install iproute2)"
+pytestmark = pytest.mark.skipif(bool(reason), reason=str(reason))
+
+SIZE = 48 << 20
+MBIT = 400
+
+
+@pytest.fixture
+def network():
+    made = rails.Network()
+    try:
+        for rail in 0, 1:
+            made.shape(rail, MBIT)
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def pair(network):
+    made = rails.Pair(network, SIZE)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("op", ["read", "write"])
+def test_both_carry(network, pair, op):
+    pair.move(op)  # the second one may come up in the midst of it
+    before = [network.carried(rail) for rail in (0, 1)]
+    pair.move(op)
+    carried = [network.carried(rail) - was for rail, was in zip((0, 1), before)]
+    assert sum(carried) > SIZE
+    assert min(carried) > SIZE / 5, carried
+
+
+@pytest.mark.parametrize("rail", [0, 1])
+@pytest.mark.parametrize("how", ["link down", "nothing passes"])
+@pytest.mark.parametrize("op", ["read", "write"])
+def test_cut_in_mid_transfer_loses_nothing(network, pair, op, how, rail):
+    pair.move(op)
+    before = network.carried(rail)
+    pair.begin(op)
+    end = time.monotonic() + 60
+    while network.carried(rail) - before < SIZE / 8:
+        assert time.monotonic() < end
+    if how == "link down":
+        subprocess.run(["ip", "-n", rails.HERE, "link", "set", f"va{rail}", "down"], check=True)
+    else:
+        network.cut(rail)
+    pair.end()  # every byte is compared
+    assert any("rail was left" in said["log"] for said in pair.mover.logs), "it was not in the midst"
+    pair.move(op)
