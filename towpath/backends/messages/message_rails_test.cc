@@ -97,6 +97,23 @@ TEST_P(MessageRailsTest, slower_one_takes_less) {
   EXPECT_GT(pair_->network.moved[1], kRailPool / 100);
 }
 
+// Breaks when the rail with the shortest slice is asked first, refuses since the others are faster,
+// and nobody else is asked.
+TEST_P(MessageRailsTest, short_transfers_end_beside_a_slow_one) {
+  for (const std::size_t path : {0U, 1U}) {
+    open();
+    pair_->network.paths[path].one_in = 10;
+    post_and_wait();
+    ASSERT_TRUE(pair_->run_until([&] { return pair_->rails_up() == 2; }));
+    for (int i = 0; i < 3; ++i) post_and_wait();
+    for (std::uint64_t bytes = 1000; bytes < kRailPool; bytes = bytes * 5 / 4) {
+      const std::size_t before = pair_->done();
+      pair_->post(GetParam(), 0, bytes);
+      ASSERT_TRUE(pair_->run_until([&] { return pair_->done() > before; }, 2000)) << bytes;
+    }
+  }
+}
+
 TEST_P(MessageRailsTest, several_go_over_one_path_where_there_is_one) {
   open(3, 1);
   EXPECT_EQ(pair_->network.connections.size(), 3U);

@@ -44,6 +44,21 @@ class RailShares {
   double end_of(const Rail& rail, std::uint64_t slice) const noexcept {
     return static_cast<double>(rail.window.under_way() + slice) / rate(rail);
   }
+  /// Whether the others should do what is left without it. Never while nothing is under way, whose
+  /// answer would be the next occasion.
+  bool should_wait(const Rail& rail, std::uint64_t slice) const noexcept {
+    const auto is_busy = [&](const auto& one) {
+      return takes_some(*one) && one->window.under_way() > 0;
+    };
+    return std::ranges::any_of(link_.rails, is_busy) &&
+           end_of(rail, slice) > end_without(rail, slice);
+  }
+
+  /// Of a slice, where there are several: two have under way what one has alone (exchange.h says
+  /// why not more).
+  static constexpr std::uint64_t kMostSlice = kPayloadBytes / 2;
+
+ private:
   double end_without(const Rail& rail, std::uint64_t slice) const noexcept {
     double left = static_cast<double>(link_.unasked);
     double others = 0;
@@ -58,9 +73,6 @@ class RailShares {
     return others == 0 ? kNever : std::max(left / others, soonest);
   }
 
- private:
-  // Of several: two have under way what one has alone (exchange.h says why not more).
-  static constexpr std::uint64_t kMostSlice = kPayloadBytes / 2;
   static constexpr std::uint64_t kMostWindow = kWindowBytes / 2;
   static constexpr std::uint64_t kLeastSlice = 16 * 1024;
   static constexpr std::uint64_t kFirstSlice = 64 * 1024;

@@ -132,17 +132,18 @@ RmaProtocol::Turn RmaProtocol::next_turn(Link& link, bool is_write, std::uint64_
   Turn turn;
   double soonest = 0;
   for (const auto& rail : link.rails) {
-    if (!rail->is_up()) continue;
+    if (!rail->is_up() || !may_ask(*rail, is_write, now)) continue;
     Exchange* const exchange = rail->window.find_free(shares.window_bytes(*rail));
-    if (exchange == nullptr || !may_ask(*rail, is_write, now)) continue;
-    const std::uint64_t bytes = std::min(shares.slice_bytes(*rail), wanted);
-    const double end = shares.end_of(*rail, bytes);
+    if (exchange == nullptr) continue;
+    // Of the same bytes, whatever each would take.
+    const double end = shares.end_of(*rail, std::min(RailShares::kMostSlice, wanted));
     if (turn.rail != nullptr && end >= soonest) continue;
-    turn = {.rail = rail.get(), .exchange = exchange, .most_bytes = bytes};
+    turn = {.rail = rail.get(), .exchange = exchange};
     soonest = end;
   }
-  if (turn.rail == nullptr || soonest > shares.end_without(*turn.rail, turn.most_bytes)) return {};
-  return turn;
+  if (turn.rail == nullptr) return {};
+  turn.most_bytes = std::min(shares.slice_bytes(*turn.rail), wanted);
+  return shares.should_wait(*turn.rail, turn.most_bytes) ? Turn() : turn;
 }
 
 void RmaProtocol::pump(Link& link) {
