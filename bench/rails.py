@@ -67,26 +67,30 @@ class Side:
     def __init__(self, namespace, name, size, rails):
         script = Path(__file__).with_name("rails_side.py")
         self._process = subprocess.Popen(["ip", "netns", "exec", namespace, sys.executable, str(script), name, str(size), str(rails)],
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self._answers = queue.Queue()
         self.logs = []
-        threading.Thread(target=self._read, daemon=True).start()
+        for reader in self._read_answers, self._read_log:
+            threading.Thread(target=reader, daemon=True).start()
         self.known = self.hear()
 
-    def _read(self):
+    def _read_answers(self):
         for line in self._process.stdout:
-            said = json.loads(line)
-            if "log" in said:
-                self.logs.append(said)
-            else:
-                self._answers.put(said)
+            self._answers.put(json.loads(line))
+        self._answers.put(None)
+
+    def _read_log(self):
+        for line in self._process.stderr:
+            self.logs.append({"log": line.rstrip(), "at": time.monotonic()})
 
     def ask(self, **what):
         self._process.stdin.write(json.dumps(what) + "\n")
         self._process.stdin.flush()
 
     def hear(self):
-        return self._answers.get(timeout=WATCHDOG_S)
+        said = self._answers.get(timeout=WATCHDOG_S)
+        assert said is not None, f"a side has ended; its last words: {self.logs[-3:]}"
+        return said
 
     def call(self, **what):
         self.ask(**what)
@@ -100,6 +104,7 @@ class Side:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
+        self._process.stderr.close()
 
 
 class Pair:

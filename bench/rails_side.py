@@ -1,8 +1,7 @@
 """One process of bench/rails.py: an agent over `tcp` and memory, in a network namespace. It answers on standard output what it is asked
-on standard input, a line of JSON each, and reports what its log says of rails when it says it."""
+on standard input, a line of JSON each; its log is on standard error."""
 import ctypes
 import json
-import logging
 import mmap
 import sys
 import time
@@ -33,17 +32,10 @@ def say(**what):
     print(json.dumps(what), flush=True)
 
 
-class Report(logging.Handler):
-    def emit(self, record):
-        say(log=record.getMessage(), at=time.monotonic())
-
-
 def main(name, size, rails):
-    logging.getLogger().addHandler(Report())
-    logging.getLogger().setLevel(logging.INFO)
     pool = Pool(size)
     agent = towpath.Agent(name, {"tcp": {"rails": rails}})
-    agent.register_address(pool.address, size, owner=pool.map)
+    held = agent.register_address(pool.address, size, owner=pool.map)
     say(metadata=agent.metadata().hex(), address=pool.address)
     here = towpath.DescriptorList("system")
     here.add(pool.address, size)
@@ -72,6 +64,7 @@ def main(name, size, rails):
                 say(end=time.monotonic(), begin=begin, failure=None)
             except towpath.Error as why:
                 say(end=time.monotonic(), begin=begin, failure=str(why))
+    held.release()
     agent.close()
 
 
