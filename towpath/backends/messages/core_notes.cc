@@ -47,6 +47,7 @@ Status MessageBackend::notify(Connection& connection, ConstByteSpan message) {
 
 void MessageBackend::send_note(Rail& rail, std::uint64_t number, ConstByteSpan message,
                                std::unique_ptr<net::MessageBuffer> buffer) {
+  rail.has_carried_notes = true;
   FrameHeader header = rail.header(FrameKind::note, clock_.now());
   header.id = number;
   FrameWriter frame(*buffer, header);

@@ -125,18 +125,18 @@ void MessageBackend::leave(Rail& rail) {
   protocol_->repeat_reads(rail);
   if (link.is_dialled) {
     const Instant now = clock_.now();
-    const bool was_up = rail.peer_stamp != 0;
+    const bool was_heard = rail.peer_stamp != 0;  // else no write has left over it
     const auto path = std::ranges::find(link.paths, &rail, &RailPath::rail);
     if (path != link.paths.end()) {
-      if (was_up && now - path->dialled_at >= kLongLife) path->pause = {};
+      if (was_heard && now - path->dialled_at >= kLongLife) path->pause = {};
       path->rail = nullptr;
       put_off(*path, now);
     }
-    if (was_up)
+    if (was_heard)
       log_.warning("a rail was left", {{"peer", link.name()}, {"why", rail.why.to_string()}});
-    if (Rail* const other = link.up(); other != nullptr && was_up) {
-      send_fences(*other);
-      send_notes_again(*other);
+    if (Rail* const other = link.up()) {
+      if (was_heard) send_fences(*other);
+      if (rail.has_carried_notes) send_notes_again(*other);
     }
   }
   links_->list(link);

@@ -93,6 +93,7 @@ class Rail {
   Window window;
   // Of a rail that has others beside it:
   Pace pace;
+  bool has_carried_notes = false;
   Instant answered_at;   ///< when the last request was
   Duration suspected{};  ///< how long others were answered since then, and it was not
 
