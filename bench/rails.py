@@ -168,18 +168,24 @@ def measure_sum(network, args):
             print(f"1:{slow} {op}: {both:.0f} MiB/s, alone {alone[0]:.0f} and {alone[1]:.0f}: {both / sum(alone):.3f} of the sum", flush=True)
 
 
+def in_mid_transfer(network, args, op, share):
+    """A pair over two equal rails that has moved `share` of a transfer; what one usually takes, and when this one began."""
+    for rail in 0, 1:
+        network.shape(rail, args.rate)
+    pair = Pair(network, args.size << 20)
+    usual = min(pair.move(op) for _ in range(3))
+    begun = pair.begin(op)
+    time.sleep(max(0, begun + usual * share - time.monotonic()))
+    return pair, usual, begun
+
+
 def measure_cut(network, args):
     """What a cut costs beside the time that the bytes left take over the rail that stays."""
     for op in "read", "write":
         for silent in False, True:
             extras = []
             for _ in range(args.rounds):
-                for rail in 0, 1:
-                    network.shape(rail, args.rate)
-                pair = Pair(network, args.size << 20)
-                usual = min(pair.move(op) for _ in range(3))
-                begun = pair.begin(op)
-                time.sleep(max(0, begun + usual / 2 - time.monotonic()))
+                pair, usual, begun = in_mid_transfer(network, args, op, 1 / 2)
                 cut = time.monotonic()
                 if silent:
                     network.cut(1)
@@ -199,12 +205,7 @@ def measure_slow(network, args):
     for op in "read", "write":
         times = []
         for _ in range(args.rounds):
-            for rail in 0, 1:
-                network.shape(rail, args.rate)
-            pair = Pair(network, args.size << 20)
-            usual = min(pair.move(op) for _ in range(3))
-            begun = pair.begin(op)
-            time.sleep(max(0, begun + usual / 3 - time.monotonic()))
+            pair, _, begun = in_mid_transfer(network, args, op, 1 / 3)
             network.shape(1, args.rate / 100, "change")
             slowed = time.monotonic()
             pair.end()
