@@ -18,13 +18,13 @@ using backends::object::Client;
 using backends::object::Counters;
 
 /// The store itself, asked beside the transfers.
-class StoreShelf final : public kv::ObjectShelf {
+class StoreBucket final : public kv::ObjectBucket {
  public:
-  static Result<std::unique_ptr<kv::ObjectShelf>> open(const BackendOptions& options,
-                                                       std::string bucket, const Clock& clock) {
-    std::unique_ptr<StoreShelf> shelf(new StoreShelf(std::move(bucket)));
-    TOWPATH_TRY(shelf->client_, Client::open(options, clock, shelf->counters_, {}));
-    return shelf;
+  static Result<std::unique_ptr<kv::ObjectBucket>> open(const BackendOptions& options,
+                                                        std::string bucket, const Clock& clock) {
+    std::unique_ptr<StoreBucket> made(new StoreBucket(std::move(bucket)));
+    TOWPATH_TRY(made->client_, Client::open(options, clock, made->counters_, {}));
+    return made;
   }
 
   void list(const std::string& prefix, const std::string& next, Listed listed) override {
@@ -42,12 +42,12 @@ class StoreShelf final : public kv::ObjectShelf {
   bool progress() override { return client_->progress(); }
 
  private:
-  explicit StoreShelf(std::string bucket) : bucket_(std::move(bucket)) {}
+  explicit StoreBucket(std::string bucket) : bucket_(std::move(bucket)) {}
 
-  static Result<kv::ShelfPage> page_of(const Result<net::HttpResponse>& response) {
+  static Result<kv::BucketPage> page_of(const Result<net::HttpResponse>& response) {
     TOWPATH_TRY(response.status());
     TOWPATH_TRY(auto read, backends::object::read_page(as_text(response->body)));
-    kv::ShelfPage page{.objects = {}, .next = std::move(read.next)};
+    kv::BucketPage page{.objects = {}, .next = std::move(read.next)};
     for (auto& one : read.objects)
       page.objects.push_back({std::move(one.key), one.bytes, std::move(one.modified)});
     return page;
@@ -127,9 +127,9 @@ Result<std::unique_ptr<kv::ObjectTier>> open_object_tier(const ObjectPlace& plac
   options.bucket = place.bucket;
   options.prefix = place.prefix;
   options.bound_bytes = place.bound_bytes;
-  TOWPATH_TRY(auto shelf,
-              StoreShelf::open(store, place.bucket.empty() ? store.bucket : place.bucket, clock));
-  return kv::ObjectTier::open(options, std::move(shelf));
+  TOWPATH_TRY(auto bucket,
+              StoreBucket::open(store, place.bucket.empty() ? store.bucket : place.bucket, clock));
+  return kv::ObjectTier::open(options, std::move(bucket));
 }
 
 }  // namespace towpath::standard

@@ -28,9 +28,9 @@ namespace towpath::backends::loopback {
 
 // Record: a registration that agents of one process share, so that none touches freed memory.
 //
-// The owner makes it and closes it; whoever imported it enters before it touches the bytes and
-// leaves afterwards, once per slice. close() waits for those who are inside: a slice, some tens of
-// microseconds.
+// The owner makes it and closes it; a process that imported it enters before it touches the bytes
+// and leaves afterwards, once per slice. close() waits for those who are inside: a slice, some tens
+// of microseconds.
 //
 //   state_:  [ closed | 31 bits: how many are inside ]
 //

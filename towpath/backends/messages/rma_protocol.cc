@@ -235,7 +235,7 @@ Status RmaProtocol::expect(Rail& rail, const Frame& answer) {
 void RmaProtocol::take(Rail& rail, const Frame& answer, const Trailer& unread) {
   Exchange* exchange = rail.window.find(answer.header.id);
   if (exchange == nullptr) return;
-  keep_rest(rail, *exchange);  // whoever answers what he has not heard yet
+  keep_rest(rail, *exchange);  // a peer may answer what it has not heard to its end
   if (rail.link.has_several) measure(rail, *exchange, clock_.now());
   MessageOperation* const operation = exchange->operation;
   const bool is_stale = (answer.header.flags & kStale) != 0;

@@ -129,7 +129,7 @@ StoreLock& StoreLock::operator=(StoreLock&& other) noexcept {
   return *this;
 }
 
-// Children of another holder's may hold what is locked yet: whoever comes next goes by the words.
+// Children of another holder's may hold what is locked yet: the next one goes by the words.
 void StoreLock::let_go() noexcept {
   if (file == nullptr || named_by == 0 || named_by != ::getpid()) return;
   try {

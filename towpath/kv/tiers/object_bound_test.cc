@@ -94,13 +94,13 @@ TEST_F(ObjectBoundTest, lives_that_end_anywhere_leave_no_more_than_the_bound) {
 TEST_F(ObjectBoundTest, a_store_that_removes_nothing_takes_nothing_more_and_heals) {
   begin_life(kBound);
   make_all(1, 4);
-  shelf_->removal_fails = error(Code::denied, "no right to delete");
+  bucket_->removal_fails = error(Code::denied, "no right to delete");
   life_->make(5);
   EXPECT_EQ(life_->cache->flush().code(), Code::denied);
   EXPECT_EQ(objects_in_store(), kBound);
   EXPECT_EQ(is_below(1) + is_below(2) + is_below(3) + is_below(4), 3) << "one is on its way out";
   EXPECT_EQ(life_->cache->figures().below[0].failed.at("put: denied"), 1U);
-  shelf_->removal_fails = {};
+  bucket_->removal_fails = {};
   life_->drive_until([&] {  // it rests for a moment
     if (!life_->cache->pool().find(6)) life_->make(6);
     return life_->cache->flush().ok() && is_below(6);
@@ -108,7 +108,7 @@ TEST_F(ObjectBoundTest, a_store_that_removes_nothing_takes_nothing_more_and_heal
   EXPECT_EQ(objects_in_store(), kBound);
 }
 
-TEST_F(ObjectBoundTest, a_bound_without_a_shelf_or_without_room_is_refused) {
+TEST_F(ObjectBoundTest, a_bound_without_a_bucket_or_without_room_is_refused) {
   ObjectTierOptions options{.agent = life_->node.agent.get(),
                             .block_bytes = 100,
                             .block_directory = &life_->block_directory,
@@ -116,7 +116,7 @@ TEST_F(ObjectBoundTest, a_bound_without_a_shelf_or_without_room_is_refused) {
                             .bound_bytes = 1 << 20};
   EXPECT_EQ(ObjectTier::open(options).code(), Code::invalid_argument);
   options.bound_bytes = kSegmentPage + 99;
-  EXPECT_EQ(ObjectTier::open(options, std::make_unique<testing::SwiftShelf>(*store_, "b")).code(),
+  EXPECT_EQ(ObjectTier::open(options, std::make_unique<testing::SwiftBucket>(*store_, "b")).code(),
             Code::invalid_argument);
 }
 

@@ -20,7 +20,7 @@ std::string object_digits(BlockHash hash) {
   return digits;
 }
 
-Result<std::unique_ptr<ObjectIndex>> ObjectIndex::make(std::unique_ptr<ObjectShelf> shelf,
+Result<std::unique_ptr<ObjectIndex>> ObjectIndex::make(std::unique_ptr<ObjectBucket> bucket,
                                                        const ObjectIndexOptions& options) {
   const std::uint64_t most =
       std::min<std::uint64_t>(options.bound_bytes / options.object_bytes, kNoSlot - 1);
@@ -29,7 +29,7 @@ Result<std::unique_ptr<ObjectIndex>> ObjectIndex::make(std::unique_ptr<ObjectShe
                  cat("a bound of ", options.bound_bytes, " bytes for objects of ",
                      options.object_bytes, " each"),
                  "let it have room for one block at least");
-  std::unique_ptr<ObjectIndex> made(new ObjectIndex(std::move(shelf), options));
+  std::unique_ptr<ObjectIndex> made(new ObjectIndex(std::move(bucket), options));
   TOWPATH_TRY(made->objects_, BlockPool::make({.slots = static_cast<SlotId>(most),
                                                .policy = options.policy,
                                                .exact_order = true}));
@@ -96,7 +96,7 @@ void ObjectIndex::remove_some() {
   for (; !to_ask_.empty() && under_way_ < options_.depth; ++under_way_) {
     const BlockHash hash = to_ask_.back();
     to_ask_.pop_back();
-    shelf_->remove(key_of(hash), [this, hash](const Status& removed) {
+    bucket_->remove(key_of(hash), [this, hash](const Status& removed) {
       --under_way_;
       if (removed.ok()) {
         owed_.erase(hash);
@@ -126,11 +126,11 @@ std::optional<BlockHash> ObjectIndex::hash_of(const std::string& key) const {
 
 void ObjectIndex::ask_for_page(const std::string& next) {
   listing_ = Listing::under_way;
-  shelf_->list(options_.prefix, next,
-               [this](Result<ShelfPage> page) { take_page(std::move(page)); });
+  bucket_->list(options_.prefix, next,
+                [this](Result<BucketPage> page) { take_page(std::move(page)); });
 }
 
-void ObjectIndex::take_page(Result<ShelfPage> page) {
+void ObjectIndex::take_page(Result<BucketPage> page) {
   if (page.ok() && listed_.size() + page->objects.size() > kMostListed)
     page = error(Code::exhausted, cat("more than ", kMostListed, " objects under the prefix '",
                                       printable(options_.prefix), "'"));
@@ -148,8 +148,8 @@ void ObjectIndex::take_page(Result<ShelfPage> page) {
 /// Youngest last: of more than there is room for, the oldest go.
 void ObjectIndex::end_listing() {
   listing_ = Listing::done;
-  std::ranges::stable_sort(listed_, {}, &ShelfObject::modified);
-  for (const ShelfObject& object : listed_) {
+  std::ranges::stable_sort(listed_, {}, &BucketObject::modified);
+  for (const BucketObject& object : listed_) {
     const auto hash = hash_of(object.key);
     if (hash && object.bytes == options_.object_bytes)
       meet(*hash);
@@ -160,7 +160,7 @@ void ObjectIndex::end_listing() {
 }
 
 bool ObjectIndex::progress() {
-  const bool moved = shelf_->progress();
+  const bool moved = bucket_->progress();
   if (!failure_.ok()) return moved;
   if (listing_ == Listing::wanted)
     ask_for_page({});

@@ -28,29 +28,29 @@
 
 namespace towpath::kv {
 
-// ObjectShelf: what can be done to the objects of a store by no transfer: saying which there are,
+// ObjectBucket: what can be done to the objects of a store by no transfer: saying which there are,
 // and taking one away. Whoever opens a tier of objects brings one (standard/object_place.h); kv
 // knows no store.
 //
-// Each question is answered once, in progress(), unless the shelf dies before. Thread: that of the
+// Each question is answered once, in progress(), unless the bucket dies before. Thread: that of the
 // tier that has it.
-struct ShelfObject {
+struct BucketObject {
   std::string key;
   std::uint64_t bytes = 0;
   std::string modified;  ///< as text in the order of time
 };
 
-struct ShelfPage {
-  std::vector<ShelfObject> objects;
+struct BucketPage {
+  std::vector<BucketObject> objects;
   std::string next;  ///< to ask for the next page with; empty: this is the last
 };
 
-class ObjectShelf {
+class ObjectBucket {
  public:
-  using Listed = std::function<void(Result<ShelfPage>)>;
+  using Listed = std::function<void(Result<BucketPage>)>;
   using Removed = std::function<void(Status)>;
 
-  virtual ~ObjectShelf() = default;
+  virtual ~ObjectBucket() = default;
 
   /// A page of the objects whose keys begin with `prefix`. `next` is that of the page before;
   /// empty: from the beginning.
@@ -75,7 +75,7 @@ struct ObjectIndexOptions {
 class ObjectIndex {
  public:
   /// Errors: invalid_argument (room for no object), and those of BlockPool::make().
-  static Result<std::unique_ptr<ObjectIndex>> make(std::unique_ptr<ObjectShelf> shelf,
+  static Result<std::unique_ptr<ObjectIndex>> make(std::unique_ptr<ObjectBucket> bucket,
                                                    const ObjectIndexOptions& options);
 
   /// Of an object that is being put, or read.
@@ -114,13 +114,13 @@ class ObjectIndex {
  private:
   enum class Listing : std::uint8_t { wanted, under_way, done };
 
-  ObjectIndex(std::unique_ptr<ObjectShelf> shelf, const ObjectIndexOptions& options)
-      : options_(options), shelf_(std::move(shelf)) {}
+  ObjectIndex(std::unique_ptr<ObjectBucket> bucket, const ObjectIndexOptions& options)
+      : options_(options), bucket_(std::move(bucket)) {}
 
   std::string key_of(BlockHash hash) const;
   std::optional<BlockHash> hash_of(const std::string& key) const;
   void ask_for_page(const std::string& next);
-  void take_page(Result<ShelfPage> page);
+  void take_page(Result<BucketPage> page);
   void end_listing();
   std::optional<PartialBlock> make_room();
   void enter(BlockHash hash, PartialBlock&& room);
@@ -129,13 +129,13 @@ class ObjectIndex {
   const ObjectIndexOptions options_;
   std::unique_ptr<BlockPool> objects_;
   Listing listing_ = Listing::wanted;
-  std::vector<ShelfObject> listed_;
+  std::vector<BucketObject> listed_;
   std::unordered_set<BlockHash> owed_;  // also those under way
   std::vector<BlockHash> to_ask_;       // of these, that are not
   std::size_t under_way_ = 0;
   Status failure_;  // the last one; until the next put nothing is asked
   std::uint64_t evicted_ = 0;
-  std::unique_ptr<ObjectShelf> shelf_;  // dies first: it calls in here
+  std::unique_ptr<ObjectBucket> bucket_;  // dies first: it calls in here
 };
 
 /// Sixteen digits: the last part of a block's key.

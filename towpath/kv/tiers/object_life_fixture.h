@@ -15,15 +15,15 @@
 namespace towpath::kv::testing {
 
 /// The suite's Swift, asked request by request; what it says is reported in progress().
-class SwiftShelf final : public ObjectShelf {
+class SwiftBucket final : public ObjectBucket {
  public:
-  SwiftShelf(backends::object::Store& store, std::string bucket)
+  SwiftBucket(backends::object::Store& store, std::string bucket)
       : store_(store), bucket_(std::move(bucket)) {}
 
   void list(const std::string& prefix, const std::string& next, Listed listed) override {
     auto response = store_.call(backends::object::ask_for_page(bucket_, prefix, next));
     auto page = backends::object::read_page(as_text(response->body));
-    ShelfPage reported{.objects = {}, .next = page->next};
+    BucketPage reported{.objects = {}, .next = page->next};
     for (auto& one : page->objects) reported.objects.push_back({one.key, one.bytes, one.modified});
     answers_.push_back([reported, listed] { listed(reported); });
   }
@@ -57,7 +57,7 @@ inline Bytes content_of(BlockHash hash, std::uint64_t size_bytes) {
 /// A process' life: an agent, and a cache of six blocks over a store.
 struct Life {
   Life(const backend::Params& params, const std::string& prefix, Duration timeout,
-       std::uint64_t bound_objects = 0, std::unique_ptr<ObjectShelf> shelf = {})
+       std::uint64_t bound_objects = 0, std::unique_ptr<ObjectBucket> bucket = {})
       : node("node", {}, {{backends::object::object_type(), params}}) {
     layout::PhysicalLayout memory = node.build({"host"});
     block_bytes = *memory.config().block_bytes();
@@ -69,7 +69,7 @@ struct Life {
                                     .block_directory = &block_directory,
                                     .tier = 1,
                                     .bound_bytes = bound_objects * object_bytes_of(block_bytes)},
-                                   std::move(shelf));
+                                   std::move(bucket));
     EXPECT_TRUE(opened.ok()) << opened.status().to_string();
     tier = opened->get();
     std::vector<std::unique_ptr<BlockTier>> below;
@@ -134,12 +134,12 @@ class ObjectTierTest : public backends::object::testing::SwiftFixture<ObjectTier
   /// `bound` of objects; 0: none.
   void begin_life(std::uint64_t bound = 0) {
     life_.reset();
-    std::unique_ptr<SwiftShelf> shelf;
+    std::unique_ptr<SwiftBucket> bucket;
     if (bound > 0)
-      shelf = std::make_unique<SwiftShelf>(*store_, backends::object::testing::kBucket);
-    shelf_ = shelf.get();
+      bucket = std::make_unique<SwiftBucket>(*store_, backends::object::testing::kBucket);
+    bucket_ = bucket.get();
     life_ = std::make_unique<Life>(swift_->params(), prefix(), std::chrono::seconds(30), bound,
-                                   std::move(shelf));
+                                   std::move(bucket));
   }
   void make_all(BlockHash from, BlockHash to) {
     for (BlockHash hash = from; hash <= to; ++hash) life_->make(hash);
@@ -150,7 +150,7 @@ class ObjectTierTest : public backends::object::testing::SwiftFixture<ObjectTier
     return {backends::object::testing::kBucket, life_->tier->key_of(hash)};
   }
 
-  SwiftShelf* shelf_ = nullptr;  // the life's
+  SwiftBucket* bucket_ = nullptr;  // the life's
   std::unique_ptr<Life> life_;
 };
 

@@ -27,22 +27,22 @@ Status check_options(const ObjectTierOptions& options) {
 }  // namespace
 
 Result<std::unique_ptr<ObjectTier>> ObjectTier::open(const ObjectTierOptions& options,
-                                                     std::unique_ptr<ObjectShelf> shelf) {
+                                                     std::unique_ptr<ObjectBucket> bucket) {
   TOWPATH_TRY(check_options(options));
-  if ((options.bound_bytes > 0) != (shelf != nullptr))
-    return error(Code::invalid_argument, "a bound and a shelf go together",
+  if ((options.bound_bytes > 0) != (bucket != nullptr))
+    return error(Code::invalid_argument, "a bound and a bucket go together",
                  "give both to a tier of objects, or neither");
   std::unique_ptr<ObjectTier> made(new ObjectTier(options));
-  if (shelf) {
+  if (bucket) {
     TOWPATH_TRY(
         made->index_,
-        ObjectIndex::make(std::move(shelf), {.prefix = cat(options.prefix, "/"),
-                                             .object_bytes = object_bytes_of(options.block_bytes),
-                                             .bound_bytes = options.bound_bytes,
-                                             .policy = options.policy,
-                                             .depth = options.depth,
-                                             .block_directory = options.block_directory,
-                                             .tier = options.tier}));
+        ObjectIndex::make(std::move(bucket), {.prefix = cat(options.prefix, "/"),
+                                              .object_bytes = object_bytes_of(options.block_bytes),
+                                              .bound_bytes = options.bound_bytes,
+                                              .policy = options.policy,
+                                              .depth = options.depth,
+                                              .block_directory = options.block_directory,
+                                              .tier = options.tier}));
   }
   const std::uint64_t slot_bytes = room_of({.length = options.block_bytes});
   const std::size_t slots = options.depth + 1;
@@ -173,7 +173,7 @@ bool ObjectTier::progress() {
 }
 
 void ObjectTier::wait_for_work(Duration most) {
-  constexpr Duration kNap = std::chrono::milliseconds(1);  // the shelf's answers wake nobody
+  constexpr Duration kNap = std::chrono::milliseconds(1);  // the bucket's answers wake nobody
   options_.agent->wait_for_work(index_ && index_->is_busy() ? std::min(most, kNap) : most);
 }
 

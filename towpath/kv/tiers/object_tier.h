@@ -8,7 +8,7 @@
 // or damaged, are never taken. Others may fill the same prefix: equal hashes, equal bytes.
 //
 // A store takes objects whole and an agent removes none: a block that is removed is put over with a
-// record that says so. With a shelf (object_index.h) it is removed, and the tier has a bound, over
+// record that says so. With a bucket (object_index.h) it is removed, and the tier has a bound, over
 // all its lives: what exceeds it goes, as the policy says (object_index.h). Each task has a slot
 // of registered memory, through which its bytes are copied; only proven ones leave it. Thread: that
 // of BlockTier. The agent may be driven elsewhere besides.
@@ -34,7 +34,7 @@ struct ObjectTierOptions {
   Duration timeout = std::chrono::seconds(30);  ///< of each
   BlockDirectory* block_directory = nullptr;    ///< outlives the tier
   TierIndex tier = 0;
-  std::uint64_t bound_bytes = 0;        ///< of all objects together; needs a shelf; 0: none
+  std::uint64_t bound_bytes = 0;        ///< of all objects together; needs a bucket; 0: none
   PolicyKind policy = PolicyKind::lru;  ///< who goes, with a bound
 };
 
@@ -48,7 +48,7 @@ class ObjectTier final : public BlockTier {
   /// Asks nothing of the store. Errors: invalid_argument (options), exhausted (memory), unsupported
   /// (the agent has no backend for objects).
   static Result<std::unique_ptr<ObjectTier>> open(const ObjectTierOptions& options,
-                                                  std::unique_ptr<ObjectShelf> shelf = {});
+                                                  std::unique_ptr<ObjectBucket> bucket = {});
   ~ObjectTier() override;
 
   const std::string& name() const noexcept override { return name_; }

@@ -195,7 +195,8 @@ class Links final : private net::MessageListener {
   void on_broken(void* owner, const Status& why) override;
   void on_refused(std::string_view address, const Status& why) override;
   friend class InboundBody;
-  /// Where the body of a frame in its turn belongs, all of it; empty: nowhere any more.
+  /// Where the body of a frame in its turn belongs, all of it; empty: there is no place for it any
+  /// more.
   ByteSpan room_for(const Frame& frame);
   /// It has come, whole.
   void on_body(InboundBody& body);
