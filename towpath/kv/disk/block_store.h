@@ -157,7 +157,6 @@ class BlockStore {
   void drop_empty_segments();
   Status ask_to_write();
   std::vector<IndexedSegment> read_checkpoint(const std::vector<std::string>& names);
-  std::string ask_for_direct();
   Status recover_segment(const std::string& file_name, std::vector<IndexedSegment>& known);
   Status scan(Segment& segment, std::uint64_t from);
   void note(const Record& record, const SegmentName& segment, std::uint64_t offset);

@@ -84,7 +84,6 @@ Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
 
 Status BlockStore::recover() {
   TOWPATH_TRY(lock_, lock_store(files_, {options_.directory, options_.incarnation}));
-  if (options_.direct) figures_.direct_refusal = ask_for_direct();
   TOWPATH_TRY(const std::vector<std::string> names, files_.list(options_.directory));
   std::vector<IndexedSegment> known = read_checkpoint(names);
   std::size_t blocks = 0;
@@ -107,12 +106,18 @@ Status BlockStore::recover() {
   return {};
 }
 
-// By writing. But a segment is begun when there is a record for it: the oldest may have to go.
+// By writing. But a segment is begun when there is a record for it: the oldest may have to go. The
+// same file says whether the page cache can be passed by: `lock` must not be opened again, since
+// closing any opening of it gives up what this process holds by F_SETLK.
 Status BlockStore::ask_to_write() {
   const SegmentName name{next_number_, options_.incarnation};
   const std::string path = cat(options_.directory, "/", Segment::file_name(name.number));
   TOWPATH_TRY(const auto file,
               files_.open(path, {.writable = true, .create = true, .exclusive = true}));
+  if (options_.direct) {
+    const auto probe = files_.open(path, {.direct = true, .plain = true});
+    figures_.direct_refusal = probe.ok() ? (*probe)->direct_refusal() : probe.status().to_string();
+  }
   const Status written = sys::write_exactly(*file, seal_segment_header(name), 0);
   TOWPATH_TRY(files_.remove(path));
   return written;
@@ -145,14 +150,6 @@ std::vector<IndexedSegment> BlockStore::read_checkpoint(const std::vector<std::s
   figures_.reported.push_back(
       cat("the index is of no use, all segments are looked through: ", known.status().message()));
   return {};
-}
-
-// Known from the start, also before there is a segment.
-std::string BlockStore::ask_for_direct() {
-  if (lock_.file == nullptr) return {};  // nothing is written
-  const auto probe =
-      files_.open(cat(options_.directory, "/", kLockName), {.direct = true, .plain = true});
-  return probe.ok() ? (*probe)->direct_refusal() : probe.status().to_string();
 }
 
 // What the checkpoint knew of the segment, and then the records behind that.

@@ -85,6 +85,31 @@ TEST_F(StoreDirectoryTest, store_of_a_killed_process_is_taken_over_although_its_
   ::close(said[1]);
 }
 
+// It has nothing but F_SETLK until that child ends, and nothing else when it has.
+TEST_F(StoreDirectoryTest, store_that_was_taken_over_stays_this_one_s_past_the_page_cache_too) {
+  int said[2];
+  ASSERT_EQ(::pipe2(said, O_CLOEXEC), 0);
+  const pid_t engine = ::fork();
+  if (engine == 0) {
+    const auto store = open();
+    const pid_t worker = ::fork();
+    if (worker != 0) (void)!::write(said[1], &worker, sizeof worker);
+    for (;;) ::pause();
+  }
+  pid_t worker = 0;
+  ASSERT_EQ(::read(said[0], &worker, sizeof worker), static_cast<ssize_t>(sizeof worker));
+  ::kill(engine, SIGKILL);
+  ASSERT_EQ(::waitpid(engine, nullptr, 0), engine);
+  const auto store = BlockStore::open(
+      files_, {.directory = path(), .incarnation = ++incarnation_, .direct = true});
+  EXPECT_TRUE(store.ok()) << store.status().to_string();
+  ::kill(worker, SIGKILL);
+  ::close(said[1]);
+  EXPECT_EQ(::read(said[0], &worker, sizeof worker), 0) << "until it has ended";
+  EXPECT_EQ(code_in_another_process(), Code::unavailable);
+  ::close(said[0]);
+}
+
 TEST_F(StoreDirectoryTest, store_that_was_closed_can_be_opened_although_a_child_lives) {
   auto store = open();
   ASSERT_TRUE(store.ok());

@@ -10,6 +10,7 @@
 
 #include <towpath/core/format.h>
 #include <towpath/kv/disk/store_lock.h>
+#include <towpath/run/mutex.h>
 #include <towpath/sys/process.h>
 
 namespace towpath::kv {
@@ -102,6 +103,13 @@ Result<StoreLock> lock_to_read(sys::FileSystem& files, const StoreHolder& holder
   return lock;
 }
 
+/// Of this process one takes or lets go at a time: F_SETLK refuses none of it, and closing `lock`
+/// gives it up for all.
+run::Mutex& one_at_a_time() {
+  static run::Mutex mutex;
+  return mutex;
+}
+
 /// Both are locked, or another's. `held`: what became of locking the first.
 Result<StoreLock> take(StoreLock lock, const StoreHolder& holder, Status held) {
   const std::string text = text_of(*lock.file);
@@ -132,14 +140,18 @@ StoreLock& StoreLock::operator=(StoreLock&& other) noexcept {
 // Children of another holder's may hold what is locked yet: the next one goes by the words.
 void StoreLock::let_go() noexcept {
   if (file == nullptr || named_by == 0 || named_by != ::getpid()) return;
+  const run::MutexLock lock(one_at_a_time());
   try {
     const std::string words = cat(text_of(*file), kLetGo, "\n");
     if (words.size() <= kLongestHolder) (void)sys::write_exactly(*file, as_bytes(words), 0);
   } catch (const std::bad_alloc&) {  // then they look whether this process has ended
   }
+  file.reset();
+  directory.reset();
 }
 
 Result<StoreLock> lock_store(sys::FileSystem& files, const StoreHolder& holder) {
+  const run::MutexLock alone(one_at_a_time());
   StoreLock lock;
   TOWPATH_TRY(lock.directory, files.open(holder.directory, {.directory = true}));
   auto file = files.open(cat(holder.directory, "/", kLockName),
@@ -158,6 +170,7 @@ bool names_holder(std::string_view text) {
 
 Result<StoreLock> lock_drive(sys::FileSystem& files, const StoreHolder& holder,
                              std::unique_ptr<sys::File> words) {
+  const run::MutexLock alone(one_at_a_time());
   StoreLock lock;
   lock.file = std::move(words);
   Status held;

@@ -46,7 +46,7 @@ struct StoreLock {
   std::unique_ptr<sys::File> directory;
   std::unique_ptr<sys::File>
       file;  ///< null: there is none in a directory that cannot be written to
-  /// The process whose name `file` has, 0: none. A forked child lets go of nothing.
+  /// The process whose name `file` has, 0: none. A forked child says nothing.
   int named_by = 0;
 
  private:
