@@ -52,6 +52,7 @@ class Awaiting {
     }
     Link* before = this;
     Link* after = this;
+    bool is_turn_end = false;
   };
 
   class Awaiter : public Link {
@@ -127,7 +128,7 @@ class Awaiting {
 
   /// Where a turn ends among the awaiters. One that was cut short by an exception has another.
   struct TurnEnd : Link {
-    explicit TurnEnd(EventSource& its_source) : source(its_source) {}
+    explicit TurnEnd(EventSource& its_source) : source(its_source) { is_turn_end = true; }
     ~TurnEnd() {
       if (!is_reached) source.wake();
     }
@@ -135,16 +136,18 @@ class Awaiting {
     bool is_reached = false;
   };
 
-  // A coroutine that is resumed may await again, or end others: each is asked once in a turn,
-  // and leaves the list by itself.
+  // A coroutine that is resumed may await again, end others, or run the loop itself: each is asked
+  // once in a turn, and leaves the list by itself. The end of a turn around this one is put off.
   void turn() {
     source_->progress();
     TurnEnd end(*source_);
     awaiters_.append(end);
     while (awaiters_.after != &end) {
-      auto& one = static_cast<Awaiter&>(*awaiters_.after);
-      one.unlink();
-      awaiters_.append(one);
+      Link& next = *awaiters_.after;
+      next.unlink();
+      awaiters_.append(next);
+      if (next.is_turn_end) continue;
+      auto& one = static_cast<Awaiter&>(next);
       if (!one.await_ready()) continue;
       one.unlink();
       one.coroutine_.resume();

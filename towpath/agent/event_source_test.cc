@@ -371,6 +371,28 @@ TEST(AwaitingTest, messages_are_given_to_one_of_those_that_wait) {
   for (std::size_t i = 0; i <= 20; ++i) EXPECT_EQ(heard.messages[i], std::to_string(i));
 }
 
+/// Answers what it hears, and runs the loop itself until `other` has heard something.
+Coroutine await_and_run(Awaiting& awaiting, PollerLoop& loop, Pair& pair, const Heard& other,
+                        bool& is_done) {
+  (void)co_await awaiting.notifications();
+  EXPECT_TRUE(pair.right->notify("left", as_bytes("last")).ok());
+  is_done = loop.run_until([&] { return other.finished == 1; });
+}
+
+TEST(AwaitingTest, a_coroutine_may_run_the_loop) {
+  Pair pair;
+  PollerLoop loop;
+  const auto left = Awaiting::open(*pair.left, loop).value();
+  const auto right = Awaiting::open(*pair.right, loop).value();
+  Heard heard;
+  bool is_done = false;
+  await_and_run(*left, loop, pair, heard, is_done);
+  await_messages(*left, heard);
+  EXPECT_TRUE(pair.right->notify("left", as_bytes("first")).ok());
+  ASSERT_TRUE(loop.run_until([&] { return is_done; }));
+  EXPECT_EQ(heard.messages, std::vector<std::string>{"last"});
+}
+
 TEST(AwaitingTest, waiting_costs_no_turns) {
   CoroutineScene s;
   Transfer transfer = s.posted();
