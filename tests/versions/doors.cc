@@ -140,17 +140,22 @@ void add_messages(std::vector<Door>& doors) {
                    },
                    [](ConstByteSpan bytes) {
                      return status_of(net::AcceptHandshake::begin(terms(), kListener, bytes));
-                   }});
-  doors.push_back({"message_frame",
-                   {.offset = 3, .bytes = 1},
-                   5,
-                   5,
-                   [] {
-                     net::MessageBuffer room(kFrameBytes);
-                     FrameWriter(room, {.kind = FrameKind::alive}).finish();
-                     return testing::flat(room);
                    },
-                   [](ConstByteSpan bytes) { return status_of(testing::decode_flat(bytes)); }});
+                   false});
+  doors.push_back(
+      {"message_frame",
+       {.offset = 3, .bytes = 1},
+       5,
+       5,
+       [] {
+         net::MessageBuffer room(kFrameBytes);
+         FrameWriter frame(
+             room, {.kind = FrameKind::read, .session = 11, .stamp = 12, .echo = 13, .id = 14});
+         frame.add(Piece{.token = 1, .address = 4096, .stride = 512, .length = 256, .count = 2});
+         frame.finish();
+         return testing::flat(room);
+       },
+       [](ConstByteSpan bytes) { return status_of(testing::decode_flat(bytes)); }});
 }
 
 // ---- where agents meet
@@ -187,7 +192,8 @@ void add_rendezvous(std::vector<Door>& doors) {
                    [](ConstByteSpan bytes) {
                      return status_of(
                          rendezvous::etcd::Cipher(token()).decrypt("/towpath/prefill", bytes));
-                   }});
+                   },
+                   false});
 }
 
 // ---- KV blocks
@@ -271,7 +277,16 @@ void add_shmem(std::vector<Door>& doors) {
                    3,
                    [] {
                      Bytes head(head_bytes(0));
-                     encode_head({.kind = FrameKind::beat, .from = 1, .sequence = 2}, {}, head);
+                     encode_head({.kind = FrameKind::change,
+                                  .op = ChangeOp::compare_swap,
+                                  .word_bytes = 8,
+                                  .from = 1,
+                                  .sequence = 2,
+                                  .ticket = 3,
+                                  .offset = 64,
+                                  .operand = 5,
+                                  .expected = 6},
+                                 {}, head);
                      return head;
                    },
                    [](ConstByteSpan bytes) { return status_of(shmem::decode_frame(bytes, 0)); }});
@@ -297,7 +312,8 @@ void add_shmem(std::vector<Door>& doors) {
                      UniqueId::Raw raw{};
                      std::ranges::copy(bytes.first(raw.size()), raw.begin());
                      return status_of(UniqueId::from_raw(raw));
-                   }});
+                   },
+                   false});
 }
 
 void add_others(std::vector<Door>& doors) {

@@ -30,6 +30,7 @@ struct Door {
   std::uint64_t oldest = 1;   ///< that it reads
   std::function<Bytes()> write;
   std::function<Status(ConstByteSpan)> read;
+  bool is_fixed = true;  ///< each writing gives the same bytes: no numbers are drawn
 };
 
 std::vector<Door> all_doors();

@@ -16,11 +16,14 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string folder = argv[1];
-  std::filesystem::create_directories(folder);
+  if (!std::filesystem::create_directories(folder)) {
+    std::cerr << folder << " is there: what a release wrote is not written again\n";
+    return 1;
+  }
   for (const versions::Door& door : versions::all_doors()) {
     const Bytes bytes = door.write();
     std::ofstream file(folder + "/" + door.name, std::ios::binary);
-    file << as_text(bytes);
+    if (!(file << as_text(bytes)).flush()) return 1;
   }
   sys::SystemFileSystem files;
   auto blobs = kv::BlobStore::open(files, folder + "/blobs");

@@ -26,10 +26,18 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-constexpr const char* kRelease = "0.2.0";
+constexpr const char* kNewest = "0.2.0";
 
-Bytes recorded(const std::string& name) {
-  std::ifstream file(cat(TOWPATH_RECORDED, "/", kRelease, "/", name), std::ios::binary);
+/// The folders beside this file.
+std::vector<std::string> releases() {
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator(TOWPATH_RECORDED))
+    if (entry.is_directory()) found.push_back(entry.path().filename().string());
+  return found;
+}
+
+Bytes recorded(const std::string& name, const std::string& release = kNewest) {
+  std::ifstream file(cat(TOWPATH_RECORDED, "/", release, "/", name), std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   EXPECT_FALSE(text.empty()) << name << " is not recorded";
   return to_bytes(text);
@@ -51,16 +59,25 @@ void expect_refused(const Status& status, std::uint64_t theirs, std::uint64_t ou
   EXPECT_FALSE(status.hint().empty()) << text;
 }
 
-TEST(VersionsTest, what_0_2_0_wrote_is_read_or_refused_by_name) {
-  for (const Door& door : all_doors()) {
-    SCOPED_TRACE(door.name);
-    const Bytes bytes = recorded(door.name);
-    const std::uint64_t theirs = version_in(door.place, bytes);
-    const Status read = door.read(bytes);
-    if (theirs >= door.oldest && theirs <= door.version) {
-      EXPECT_TRUE(read.ok()) << read.to_string();
-    } else {
-      expect_refused(read, theirs, door.version);
+/// A version that is written still has the same bytes: a field that moved needs another one.
+void expect_in_order(const Door& door, const std::string& release) {
+  const Bytes bytes = recorded(door.name, release);
+  const std::uint64_t theirs = version_in(door.place, bytes);
+  const Status read = door.read(bytes);
+  if (theirs < door.oldest || theirs > door.version)
+    return expect_refused(read, theirs, door.version);
+  EXPECT_TRUE(read.ok()) << read.to_string();
+  if (theirs == door.version && door.is_fixed) {
+    EXPECT_TRUE(door.write() == bytes) << "the same version, and other bytes";
+  }
+}
+
+TEST(VersionsTest, what_a_release_wrote_is_read_or_refused_by_name) {
+  ASSERT_THAT(releases(), Contains(kNewest));
+  for (const std::string& release : releases()) {
+    for (const Door& door : all_doors()) {
+      SCOPED_TRACE(cat(door.name, " of ", release));
+      expect_in_order(door, release);
     }
   }
 }
@@ -112,7 +129,7 @@ TEST(VersionsTest, an_envelope_of_another_version_is_refused_at_each_door) {
 class StoreVersionsTest : public ::testing::Test {
  protected:
   StoreVersionsTest() {
-    std::filesystem::copy(cat(TOWPATH_RECORDED, "/", kRelease), directory_,
+    std::filesystem::copy(cat(TOWPATH_RECORDED, "/", kNewest), directory_,
                           std::filesystem::copy_options::recursive);
   }
   ~StoreVersionsTest() override { std::filesystem::remove_all(directory_); }
@@ -213,9 +230,10 @@ TEST_F(StoreVersionsTest, a_drive_of_a_newer_release_is_refused_unwritten) {
     lay("drive_table", label.table_at(1));
     std::ofstream(path("drive"), std::ios::binary) << as_text(all);
     expect_refused(kv::DriveFiles::open(files_, path("drive"), 1).status(), 2, 1);
-    Bytes after = read(path("drive"));  // but for its holder, which is written there first
-    std::ranges::copy(ConstByteSpan(all).subspan(kv::kHolderAt, kv::kDrivePage),
-                      after.begin() + kv::kHolderAt);
+    Bytes after = read(path("drive"));
+    if (std::string_view(door) == "drive_table")  // its holder is written before it is read
+      copy_bytes(ConstByteSpan(all).subspan(kv::kHolderAt, kv::kDrivePage),
+                 after.data() + kv::kHolderAt);
     EXPECT_TRUE(after == all);
   }
 }
