@@ -30,7 +30,7 @@ class Slab {
     return taken;
   }
   void give_back(void* place) noexcept {
-    if (kIsWatched) return ::operator delete(place, sizeof(Room));
+    if (kIsWatched) return ::operator delete(place);
     auto* const room = static_cast<Room*>(place);
     room->next = free_;
     free_ = room;

@@ -115,7 +115,7 @@ py::object NixlTransfers::prepare_view(const Given& given) {
     }
     if (!py::isinstance<RemoteList>(given[0]))
       throw py::type_error("a memory view is made of a nixlXferDList or a nixlRemoteDList");
-    const auto& list = py::cast<const RemoteList&>(given[0]);
+    const auto& list = *given[0].cast<const RemoteList*>();
     const auto items = list.items.get();
     std::vector<nixl::RemoteElement> elements;
     elements.reserve(items->size());
