@@ -121,9 +121,10 @@ Result<std::unique_ptr<Hop>> copy_on_stream(const HopRequest& request, const Hop
   TOWPATH_TRY(const memory::SharedDevice device, tools.streams.device(ordinal));
   TOWPATH_TRY(device::CopyStream * stream, tools.streams.stream(ordinal));
   TOWPATH_TRY(std::shared_ptr<device::Event> event, device->create_event());
+  auto hop = std::make_unique<EngineHop>(*stream, event);  // first: nobody would wait for the work
   TOWPATH_TRY(
       stream->give([&](device::Stream& given) { return give_work(request, given, *event); }));
-  return std::make_unique<EngineHop>(*stream, std::move(event));
+  return hop;
 }
 
 /// Adds an extent of one of the side's regions; `what` begins at an offset in it.

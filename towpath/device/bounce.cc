@@ -4,28 +4,45 @@
 
 namespace towpath::device {
 
-Result<BounceSlots> BounceSlots::make(Device* device, Size size) {
+Result<std::uint64_t> BounceSlots::bytes_of(Size size) {
   const auto bytes = checked_multiply(size.slots, size.slot_bytes);
   if (!bytes || *bytes == 0)
     return error(Code::invalid_argument,
                  cat(size.slots, " bounce buffers of ", size.slot_bytes, " bytes"),
                  "ask for one or more, and for less memory");
-  BounceSlots made;
-  made.size_ = size;
-  if (device != nullptr) {
-    if (auto pinned = device->allocate_pinned(*bytes); pinned.ok())
-      made.pinned_ = *std::move(pinned);
-    else
-      made.refusal_ = pinned.status().to_string();
-  }
-  if (!made.pinned_) {
-    TOWPATH_TRY(made.plain_, sys::Mapping::anonymous(*bytes));
-  }
-  made.bytes_ =
-      made.pinned_ ? bytes_at(made.pinned_.address(), *bytes) : made.plain_.bytes().first(*bytes);
-  made.free_.reserve(size.slots);
+  return *bytes;
+}
+
+void BounceSlots::divide(ByteSpan bytes, Size size) {
+  bytes_ = bytes;
+  size_ = size;
+  free_.reserve(size.slots);
   for (std::uint64_t i = size.slots; i-- > 0;)
-    made.free_.push_back(made.bytes_.subspan(i * size.slot_bytes, size.slot_bytes));
+    free_.push_back(bytes.subspan(i * size.slot_bytes, size.slot_bytes));
+}
+
+Result<BounceSlots> BounceSlots::make_pinned(Device& device, Size size) {
+  TOWPATH_TRY(const std::uint64_t bytes, bytes_of(size));
+  BounceSlots made;
+  auto pinned = device.allocate_pinned(bytes);
+  if (!pinned.ok())
+    return error(Code::exhausted, cat("no ", bytes, " bytes of pinned memory"))
+        .because(pinned.status());
+  made.pinned_ = *std::move(pinned);
+  made.divide(bytes_at(made.pinned_.address(), bytes), size);
+  return made;
+}
+
+Result<BounceSlots> BounceSlots::make(Device* device, Size size) {
+  TOWPATH_TRY(const std::uint64_t bytes, bytes_of(size));
+  BounceSlots made;
+  if (device != nullptr) {
+    auto pinned = make_pinned(*device, size);
+    if (pinned.ok()) return pinned;
+    made.refusal_ = pinned.status();
+  }
+  TOWPATH_TRY(made.plain_, sys::Mapping::anonymous(bytes));
+  made.divide(made.plain_.bytes().first(bytes), size);
   return made;
 }
 
@@ -45,12 +62,10 @@ Result<Stream*> CopyStream::get() {
 
 Status CopyStream::copy_and_wait(std::span<const Copy> copies) {
   if (copies.empty()) return {};
-  TOWPATH_TRY(Stream * stream, get());
-  const Status given = stream->copy_batch(copies);
-  const Status done = stream->synchronize();  // also what was given of a batch that failed
-  if (given.ok() && done.ok()) return {};
-  stream_.reset();
-  return given.ok() ? done : given;
+  return give([&](Stream& stream) -> Status {
+    TOWPATH_TRY(stream.copy_batch(copies));
+    return stream.synchronize();
+  });
 }
 
 void CopyStream::drop() noexcept {

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include <towpath/core/bytes.h>
@@ -37,13 +37,16 @@ class BounceSlots {
   /// Page-aligned; `device` null: plain pages are what is wanted. Errors: invalid_argument (more
   /// bytes than there are addresses, or none), exhausted.
   static Result<BounceSlots> make(Device* device, Size size);
+  /// Pinned, or none: plain pages would hold up a device's other work. Errors: as make(); exhausted
+  /// because of what the driver says.
+  static Result<BounceSlots> make_pinned(Device& device, Size size);
 
   /// pinned or system.
   MemoryKind kind() const noexcept { return pinned_ ? MemoryKind::pinned : MemoryKind::system; }
   ByteSpan bytes() const noexcept { return bytes_; }
   const Size& size() const noexcept { return size_; }
-  /// Why it is not pinned; empty: it is, or was not to be.
-  const std::string& refusal() const noexcept { return refusal_; }
+  /// Why it is not pinned; ok: it is, or was not to be.
+  const Status& refusal() const noexcept { return refusal_; }
 
   /// slot_bytes long, with what its last user left; empty: none is free.
   ByteSpan take() noexcept;
@@ -51,11 +54,14 @@ class BounceSlots {
   void give_back(ByteSpan slot) noexcept { free_.push_back(slot); }
 
  private:
+  static Result<std::uint64_t> bytes_of(Size size);
+  void divide(ByteSpan bytes, Size size);
+
   Memory pinned_;
   sys::Mapping plain_;
   ByteSpan bytes_;
   Size size_;
-  std::string refusal_;
+  Status refusal_;
   std::vector<ByteSpan> free_;  // has room for all
 };
 
@@ -66,14 +72,13 @@ class CopyStream {
   CopyStream() = default;  ///< of no device: to be assigned
   explicit CopyStream(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
-  /// Calls work(stream), which gives it copies and records events. When it fails, nothing that was
-  /// given before moves afterwards. Errors: the work's; the device's.
+  /// Calls work(stream), which gives it copies and records events. When it fails or throws, nothing
+  /// that was given before moves afterwards. Errors: the work's; the device's.
   template <typename Work>
   Status give(Work work) {
     TOWPATH_TRY(Stream * stream, get());
-    const Status given = work(*stream);
-    if (!given.ok()) drop();
-    return given;
+    DropUnlessGiven unless(*this);
+    return unless.is_given(work(*stream));
   }
   /// Copies all, and waits: afterwards none moves, whatever is returned. Errors: the driver's; some
   /// may have been copied.
@@ -83,6 +88,21 @@ class CopyStream {
   void drop() noexcept;
 
  private:
+  class DropUnlessGiven {
+   public:
+    explicit DropUnlessGiven(CopyStream& stream) : stream_(&stream) {}
+    ~DropUnlessGiven() {
+      if (stream_ != nullptr) stream_->drop();
+    }
+    Status is_given(Status status) {
+      if (status.ok()) stream_ = nullptr;
+      return status;
+    }
+
+   private:
+    CopyStream* stream_;  // null: its work was given
+  };
+
   Result<Stream*> get();
 
   std::shared_ptr<Device> device_;

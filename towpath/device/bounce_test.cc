@@ -1,3 +1,5 @@
+#include <new>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +25,7 @@ class BounceTest : public ::testing::Test {
 TEST_F(BounceTest, slots_are_pinned_apart_and_bounded) {
   auto slots = BounceSlots::make(device_.get(), {.slots = 3, .slot_bytes = 8192}).value();
   EXPECT_EQ(slots.kind(), MemoryKind::pinned);
-  EXPECT_EQ(slots.refusal(), "");
+  EXPECT_TRUE(slots.refusal().ok());
   const ByteSpan first = slots.take(), second = slots.take(), third = slots.take();
   EXPECT_EQ(first.size(), 8192u);
   EXPECT_EQ(second.data(), first.data() + 8192);
@@ -38,10 +40,12 @@ TEST_F(BounceTest, plain_pages_serve_where_nothing_can_be_pinned_and_the_reason_
   hands_->refuses_pinned = true;
   const auto slots = BounceSlots::make(device_.get(), {.slots = 1, .slot_bytes = 4096}).value();
   EXPECT_EQ(slots.kind(), MemoryKind::system);
-  EXPECT_THAT(slots.refusal(), HasSubstr("a test has no pinned memory"));
+  EXPECT_THAT(slots.refusal().to_string(), HasSubstr("a test has no pinned memory"));
+  EXPECT_EQ(BounceSlots::make_pinned(*device_, {.slots = 1, .slot_bytes = 4096}).code(),
+            Code::exhausted);
   const auto alone = BounceSlots::make(nullptr, {.slots = 1, .slot_bytes = 4096}).value();
   EXPECT_EQ(alone.kind(), MemoryKind::system);
-  EXPECT_EQ(alone.refusal(), "") << "none was wanted";
+  EXPECT_TRUE(alone.refusal().ok()) << "none was wanted";
 }
 
 TEST_F(BounceTest, sizes_that_no_memory_has_are_refused) {
@@ -63,6 +67,13 @@ TEST_F(BounceTest, a_stream_whose_work_failed_has_passed_and_is_not_used_again) 
   EXPECT_NE(first, second);
   stream.drop();
   EXPECT_EQ(hands_->waits, 2);
+}
+
+TEST_F(BounceTest, a_stream_whose_work_threw_has_passed_too) {
+  CopyStream stream(device_);
+  const auto fall_over = [](Stream&) -> Status { throw std::bad_alloc(); };
+  EXPECT_THROW((void)stream.give(fall_over), std::bad_alloc);
+  EXPECT_EQ(hands_->waits, 1) << "what was given before may not move afterwards";
 }
 
 TEST_F(BounceTest, copies_are_waited_for_whether_they_were_given_or_not) {

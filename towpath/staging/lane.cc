@@ -125,7 +125,8 @@ Lane::Lane(std::shared_ptr<device::Device> device, device::BounceSlots memory,
 std::string Lane::describe() const {
   return cat("staged through ", memory_.size().slots, " slots of ",
              format_bytes(memory_.size().slot_bytes), " of ",
-             refusal().empty() ? "pinned host memory" : cat("plain host memory (", refusal(), ")"));
+             refusal().ok() ? "pinned host memory"
+                            : cat("plain host memory (", refusal().to_string(), ")"));
 }
 
 void Lane::start(StagedOperation& operation, const backend::Request& request) {

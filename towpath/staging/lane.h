@@ -150,7 +150,7 @@ class Lane {
   void catch_up();
 
   /// Why the slots are not pinned; empty: they are.
-  const std::string& refusal() const noexcept { return memory_.refusal(); }
+  const Status& refusal() const noexcept { return memory_.refusal(); }
   const backend::Memory& registered() const noexcept { return *registered_; }
   /// "staged through 8 pinned slots of 2 MiB of host memory".
   std::string describe() const;

@@ -129,9 +129,9 @@ Result<Lane*> StagedBackend::lane_of(unsigned ordinal) {
   TOWPATH_TRY(auto device, driver_->open(ordinal));
   TOWPATH_TRY(auto lane, Lane::open(std::move(device), *inner_, *waker_, slots_));
   log_.info("device memory is staged", {{"device", cat(ordinal)}, {"how", lane->describe()}});
-  if (!lane->refusal().empty())
+  if (!lane->refusal().ok())
     log_.warning("no pinned memory: copies to and from the device are slower",
-                 {{"why", lane->refusal()}});
+                 {{"why", lane->refusal().to_string()}});
   return lanes_.emplace(ordinal, std::move(lane)).first->second.get();
 }
 

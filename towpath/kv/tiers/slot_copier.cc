@@ -130,7 +130,9 @@ class DeviceCopier final : public SlotCopier {
     if (!in.empty()) TOWPATH_TRY(to.copy_batch(in));
     if (!out.empty()) TOWPATH_TRY(to.copy_batch(out));
     TOWPATH_TRY(to.record(*event));
-    batches_.push_back({std::move(event), std::exchange(begun_, {})});
+    // What throws here leaves the copies with those that began, and the stream is dropped.
+    batches_.push_back({std::move(event), {}});
+    batches_.back().copies.swap(begun_);
     return {};
   }
 
@@ -191,14 +193,13 @@ Result<std::unique_ptr<SlotCopier>> for_device(const layout::PhysicalLayout& lay
                  "give the device that the layout was allocated on");
   if (at_once == 0)
     return error(Code::invalid_argument, "no copies at once", "let copies_at_once be 1 or more");
-  TOWPATH_TRY(auto asides, device::BounceSlots::make(
-                               device.get(), {DeviceCopier::asides_for(at_once), block_bytes}));
-  if (!asides.refusal().empty())  // it would hold up the engine's own work
-    return error(Code::exhausted,
-                 cat("no ", asides.bytes().size(), " bytes of pinned memory, for ", at_once,
-                     " copies at once: ", asides.refusal()),
-                 "lower copies_at_once, or free some memory");
-  return std::make_unique<DeviceCopier>(layout, std::move(device), std::move(asides), at_once);
+  auto asides =
+      device::BounceSlots::make_pinned(*device, {DeviceCopier::asides_for(at_once), block_bytes});
+  if (!asides.ok())
+    return error(asides.code(), cat("no room for ", at_once, " copies at once"),
+                 "lower copies_at_once, or free some memory")
+        .because(asides.status());
+  return std::make_unique<DeviceCopier>(layout, std::move(device), *std::move(asides), at_once);
 }
 
 }  // namespace
