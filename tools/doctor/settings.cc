@@ -66,10 +66,14 @@ Status show_settings(const std::string& json) {
   const standard::Environment environment = standard::read_environment();
   TOWPATH_TRY(auto all, standard::given_settings(environment));
   TOWPATH_TRY(const auto dialect, kvbm::given_settings(environment));
+  TOWPATH_TRY(const auto from_kvbm, kvbm::Settings::read(environment, {}));
   all.insert(all.end(), dialect.begin(), dialect.end());
   TOWPATH_TRY(const standard::Configuration configuration, standard::configure(environment));
-  if (!json.empty()) TOWPATH_TRY(write_json(json, to_json(all, configuration.warnings)));
-  return json == "-" ? Status() : show_text(all, configuration.warnings);
+  std::vector<std::string> warnings = configuration.warnings;
+  for (const standard::Remark& remark : from_kvbm.remarks)
+    warnings.push_back(cat(printable(remark.variable), " ", remark.why));
+  if (!json.empty()) TOWPATH_TRY(write_json(json, to_json(all, warnings)));
+  return json == "-" ? Status() : show_text(all, warnings);
 }
 
 }  // namespace towpath::tools

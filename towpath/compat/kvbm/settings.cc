@@ -51,12 +51,13 @@ class Reader {
     return true;
   }
   bool object_client(const std::string& text) {
-    out_.objects.enabled = text == "s3" || text == "nixl";
-    return out_.objects.enabled;
+    const bool is_known = text == "s3" || text == "nixl";
+    if (is_known) out_.objects.enabled = true;
+    return is_known;
   }
   bool objects(const std::string& text) {
     const std::optional<bool> enabled = standard::parse_switch(text);
-    out_.objects.enabled = enabled.value_or(false);
+    if (enabled) out_.objects.enabled = *enabled;
     return enabled.has_value();
   }
   bool object_blocks(const std::string& text) {
@@ -233,15 +234,32 @@ std::string why_not_taken_variable(std::string_view name) {
   return "is not known";
 }
 
-/// What hears all that the sources say, a later one after those that it wins over.
+/// Hears all that the sources say, a later one after those that it wins over.
 class Listener {
  public:
-  Listener() = default;
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
-  virtual ~Listener() = default;
-  virtual void known(const KnownKey& key, const std::string& name, const std::string& value) = 0;
-  virtual void unknown(const std::string& name, std::string why) = 0;
+  Listener() {
+    for (const KnownKey& key : kTaken)
+      rows_.push_back({.setting = key.setting,
+                       .name = key.setting.name.empty() ? variable_of(key.path)
+                                                        : cat(kPrefix, key.setting.name)});
+  }
+  void known(const KnownKey& key, const std::string& name, const std::string& value) {
+    if (!(Reader(settings_).*key.take)(value))
+      return unknown(name, cat("cannot be read: '", printable(value), "'"));
+    standard::GivenSetting& row = rows_[static_cast<std::size_t>(&key - kTaken.data())];
+    row.value = key.setting.is_secret ? "(hidden)" : value;
+    row.source = name;
+  }
+  void unknown(const std::string& name, std::string why) {
+    settings_.remarks.push_back({name, std::move(why)});
+  }
+
+  Settings take_settings() { return std::move(settings_); }
+  std::vector<standard::GivenSetting> take_rows() { return std::move(rows_); }
+
+ private:
+  Settings settings_;
+  std::vector<standard::GivenSetting> rows_;  // as kTaken
 };
 
 void hear_variables(const standard::Environment& environment, Listener& listener) {
@@ -326,42 +344,6 @@ Status hear_all(const standard::Environment& environment, const Sources& sources
   return {};
 }
 
-class Taking final : public Listener {
- public:
-  explicit Taking(Settings& into) : into_(into) {}
-  void known(const KnownKey& key, const std::string& name, const std::string& value) override {
-    if (!(Reader(into_).*key.take)(value))
-      into_.remarks.push_back({name, cat("cannot be read: '", printable(value), "'")});
-  }
-  void unknown(const std::string& name, std::string why) override {
-    into_.remarks.push_back({name, std::move(why)});
-  }
-
- private:
-  Settings& into_;
-};
-
-/// As kTaken.
-class Listing final : public Listener {
- public:
-  Listing() {
-    for (const KnownKey& key : kTaken)
-      rows_.push_back({.setting = key.setting,
-                       .name = key.setting.name.empty() ? variable_of(key.path)
-                                                        : cat(kPrefix, key.setting.name)});
-  }
-  void known(const KnownKey& key, const std::string& name, const std::string& value) override {
-    standard::GivenSetting& row = rows_[static_cast<std::size_t>(&key - kTaken.data())];
-    row.value = key.setting.is_secret ? "(hidden)" : value;
-    row.source = name;
-  }
-  void unknown(const std::string&, std::string) override {}
-  std::vector<standard::GivenSetting> take() { return std::move(rows_); }
-
- private:
-  std::vector<standard::GivenSetting> rows_;
-};
-
 /// What may have been meant by it is the cause where something is missing. Ok: there is none.
 Status not_understood(const std::vector<standard::Remark>& remarks) {
   std::string all;
@@ -380,25 +362,23 @@ std::optional<std::uint64_t> Size::blocks_of(std::uint64_t block_bytes) const {
 }
 
 Settings Settings::from(const standard::Environment& environment) {
-  Settings out;
-  Taking listener(out);
+  Listener listener;
   hear_variables(environment, listener);
   hear_native_variables(environment, listener);
-  return out;
+  return listener.take_settings();
 }
 
 Result<Settings> Settings::read(const standard::Environment& environment, const Sources& sources) {
-  Settings out;
-  Taking listener(out);
+  Listener listener;
   TOWPATH_TRY(hear_all(environment, sources, listener));
-  return out;
+  return listener.take_settings();
 }
 
 Result<std::vector<standard::GivenSetting>> given_settings(const standard::Environment& environment,
                                                            const Sources& sources) {
-  Listing listener;
+  Listener listener;
   TOWPATH_TRY(hear_all(environment, sources, listener));
-  return listener.take();
+  return listener.take_rows();
 }
 
 Result<Settings::Shape> Settings::shape(std::uint64_t block_bytes, std::uint64_t worker) const {

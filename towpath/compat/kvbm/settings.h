@@ -97,7 +97,8 @@ struct Settings {
 };
 
 /// All that are understood, as a connector that took KVBM's settings would have them; a `source` is
-/// a variable, or a file, its line and the path. Errors: those of Settings::read().
+/// a variable, or a file, its line and the path; what could not be read gives nothing. Errors:
+/// those of Settings::read().
 Result<std::vector<standard::GivenSetting>> given_settings(const standard::Environment& environment,
                                                            const Sources& sources = {});
 

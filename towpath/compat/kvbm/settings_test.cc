@@ -203,6 +203,20 @@ TEST(KvbmSettingsTest, each_source_wins_over_those_before_it) {
   EXPECT_EQ(Settings::read(said, sources).code(), Code::not_found);
 }
 
+TEST(KvbmSettingsTest, what_cannot_be_read_changes_nothing_and_is_not_listed) {
+  const standard::Environment said{{"DYN_KVBM_CPU_CACHE_GB", "3"},
+                                   {"KVBM_CACHE_HOST_CACHE_SIZE_GB", "three"},
+                                   {"DYN_KVBM_OBJECT_ENABLED", "1"},
+                                   {"KVBM_OBJECT_CLIENT_TYPE", "tape"}};
+  const Settings reported = Settings::from(said);
+  EXPECT_EQ(reported.host.bytes, 3'000'000'000U);
+  EXPECT_TRUE(reported.objects.enabled);
+  const auto rows = given_settings(said, {.system_file = "/no-such-kvbm.toml"}).value();
+  for (const auto& [name, value] :
+       {std::pair{"DYN_KVBM_CPU_CACHE_GB", "3"}, {"KVBM_OBJECT_CLIENT_TYPE", ""}})
+    EXPECT_EQ(std::ranges::find(rows, name, &standard::GivenSetting::name)->value, value) << name;
+}
+
 TEST(KvbmSettingsTest, a_secret_is_not_shown) {
   const auto rows = given_settings({{"DYN_KVBM_OBJECT_SECRET_KEY", "0123"}}).value();
   EXPECT_TRUE(std::ranges::any_of(rows, [](const auto& row) { return !row.source.empty(); }));
