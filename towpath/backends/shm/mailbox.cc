@@ -114,7 +114,7 @@ bool Mailbox::take_message(Client& client, ConstByteSpan message) {
   const auto tag = static_cast<MessageTag>(message.front());
   const ConstByteSpan body = message.subspan(1);
   if (!client.from) return tag == MessageTag::hello && take_hello(client, body);
-  watch(client);  // its doorbell may have met a full socket
+  watch(client);  // its doorbell may have found the socket full: see Outbox::ring()
   if (tag == MessageTag::doorbell) return client.ring.has_value();  // read_rings() has its turn
   // An honest sender has no more in the ring that came before.
   std::size_t before_it = kRingBytes / sizeof(RingReceiver::Record);
@@ -312,16 +312,11 @@ Status Outbox::ask_for_room() {
                         {.readable = false, .writable = true});
 }
 
-/// Wakes the receiver, now or when there is room.
-Status Outbox::ring() {
-  TOWPATH_TRY(const bool rung, send_tagged(socket_, MessageTag::doorbell, {}));
-  owes_ring_ = !rung;
-  return rung ? Status() : ask_for_room();
-}
+/// Wakes the receiver. A socket without room is full of messages: they wake it too, and whoever
+/// reads one of them looks at the ring afterwards.
+Status Outbox::ring() { return send_tagged(socket_, MessageTag::doorbell, {}).status(); }
 
 Status Outbox::flush() {
-  if (owes_ring_) TOWPATH_TRY(ring());
-  if (owes_ring_) return {};
   for (std::size_t i = 0; i < kMessagesPerCall && !queue_.empty(); ++i) {
     TOWPATH_TRY(const bool sent, send_by_socket(queue_.front()));
     if (!sent) return {};

@@ -304,6 +304,32 @@ TEST_F(MailboxTest, ring_that_rests_is_heard_again_and_one_that_is_not_empty_doe
   EXPECT_EQ(events_.notifications.size(), 4 * outboxes.size());
 }
 
+TEST_F(MailboxTest, a_doorbell_that_finds_the_socket_full_is_not_missed) {
+  const Bytes large(16 * kKiB, std::byte{7});
+  const auto full = open("full");
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(full->send(large).ok());
+  receive();
+  const std::size_t fit = events_.notifications.size();
+  ASSERT_LT(fit, 40U);
+
+  std::vector<std::unique_ptr<Outbox>> others;
+  for (std::size_t i = 0; i < kWatchedRings; ++i) {
+    others.push_back(open("other"));
+    receive();
+  }
+  const auto outbox = open("a");
+  receive();
+  std::size_t budget = SIZE_MAX;
+  for (std::uint32_t i = 0; i < 3 * kLooksBeforeRest; ++i) mailbox_->read_rings(budget);
+  ASSERT_EQ(mailbox_->watched_rings(), 0U) << "it must ring";
+  events_.notifications.clear();
+  for (std::size_t i = 0; i < fit; ++i) ASSERT_TRUE(outbox->send(large).ok());
+  ASSERT_TRUE(outbox->send(as_bytes("by the ring")).ok());
+  receive();
+  ASSERT_EQ(events_.notifications.size(), fit + 1);
+  EXPECT_EQ(messages().back(), "by the ring");
+}
+
 TEST_F(MailboxTest, messages_by_ring_and_socket_keep_one_order) {
   const auto outbox = open("a");
   receive();
