@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import debian_roots
-from cross import ARM, CROSS
 from debian_roots import Missing
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build/platforms"
+ARM = "aarch64-linux-gnu"
+CROSS = ("-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64", f"-DCMAKE_C_COMPILER={ARM}-gcc",
+         f"-DCMAKE_CXX_COMPILER={ARM}-g++", "-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64-static",
+         f"-DCMAKE_LIBRARY_ARCHITECTURE={ARM}", "-DTOWPATH_PYTHON=OFF")
 # The suites of whole modules; without --targets the platforms build and run these.
 SUITES = [f"{module}_test" for module in ("core", "sys", "wire", "telemetry", "run", "net", "device", "memory",
                                           "layout", "backend", "agent", "kv")]
@@ -51,7 +54,7 @@ PLATFORMS = [
     Platform("gcc13", "Debian 13", "trixie", "g++-13", ("-DCMAKE_CXX_COMPILER=g++-13", "-DCMAKE_C_COMPILER=gcc-13")),
     Platform("clang16", "Debian 12", "bookworm", "clang-16", clang(16)),
     Platform("clang19", "Debian 13", "trixie", "clang-19", clang(19)),
-    Platform("aarch64", "Debian 12, aarch64", "bookworm", f"g++-{ARM}", (*CROSS, "-DTOWPATH_PYTHON=OFF"), arm=True),
+    Platform("aarch64", "Debian 12, aarch64", "bookworm", f"g++-{ARM}", CROSS, arm=True),
 ]
 
 
