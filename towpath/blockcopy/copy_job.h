@@ -25,16 +25,16 @@
 
 namespace towpath::blockcopy {
 
-// BouncePool: the bounce buffers of a transfer manager: one registered region in equal slots.
-//
-// It is bounded: without a free slot take() gives nothing, and the work waits. That is the back
-// pressure of two-hop transfers.
-// Invariants: a slot is held by one user; the pool outlives its slots. Thread: loop.
 struct BounceOptions {
   std::uint64_t slot_bytes = 4 * kMiB;  ///< rounded up to pages
   std::uint64_t slots = 8;              ///< at least 2, so that both hops may be under way
 };
 
+/// The bounce buffers of a transfer manager: one registered region in equal slots.
+///
+/// It is bounded: without a free slot take() gives nothing, and the work waits. That is the back
+/// pressure of two-hop transfers.
+/// Invariants: a slot is held by one user; the pool outlives its slots. Thread: loop.
 class BouncePool {
  public:
   /// Memory registered with `registrar`, which outlives the pool: pinned for `device` where there

@@ -19,11 +19,11 @@
 
 namespace towpath::device {
 
-// Pool: device memory given out and taken back in a stream's order, without waiting for it.
-//
-// Memory may be used by work that is given to the stream after allocate(), and until free() in a
-// stream that comes after it. Freed memory serves the next allocate() of that stream at once.
-// Invariants: a pool outlives what it gave out. Thread: any.
+/// Device memory given out and taken back in a stream's order, without waiting for it.
+///
+/// Memory may be used by work that is given to the stream after allocate(), and until free() in a
+/// stream that comes after it. Freed memory serves the next allocate() of that stream at once.
+/// Invariants: a pool outlives what it gave out. Thread: any.
 class Pool {
  public:
   Pool() = default;

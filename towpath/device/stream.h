@@ -15,11 +15,11 @@
 
 namespace towpath::device {
 
-// Event: a mark in a stream, which others can wait for.
-//
-// It stands for the last record() made of it (Stream::record). One that was never recorded is done,
-// and waiting for it is no work.
-// Thread: any.
+/// A mark in a stream, which others can wait for.
+///
+/// It stands for the last record() made of it (Stream::record). One that was never recorded is done,
+/// and waiting for it is no work.
+/// Thread: any.
 class Event {
  public:
   Event() = default;

@@ -23,13 +23,6 @@
 
 namespace towpath::staging {
 
-// Flight: one slot of host memory on its way: bytes of one operation, at most a slot of
-// them, in at most kMaxParts pieces that lie anywhere.
-//
-//   read    free -> moving (the backend fills the slot) -> arrived -> copying to the device -> free
-//   write   free -> copying to the host -> moving (the backend takes it) -> arrived -> free
-//
-// Thread: loop.
 class StagedOperation;
 
 /// Who hears how an operation of the inner backend ended; its `owner` points to one.
@@ -51,6 +44,13 @@ struct Part {
   Status status;            ///< why not all of it
 };
 
+/// One slot of host memory on its way: bytes of one operation, at most a slot of
+/// them, in at most kMaxParts pieces that lie anywhere.
+///
+///   read    free -> moving (the backend fills the slot) -> arrived -> copying to the device -> free
+///   write   free -> copying to the host -> moving (the backend takes it) -> arrived -> free
+///
+/// Thread: loop.
 class Flight final : public Listener {
  public:
   enum class State : std::uint8_t { free, moving, arrived, copying };

@@ -1,4 +1,4 @@
-#include <towpath/backends/gds/engine.h>
+#include <towpath/backends/gds/memories.h>
 
 namespace towpath::backends::gds {
 

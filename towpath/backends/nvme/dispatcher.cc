@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include <towpath/backends/nvme/dispatcher.h>
@@ -10,25 +9,11 @@
 namespace towpath::backends::nvme {
 namespace {
 
-constexpr std::array<std::string_view, kPaths> kPathNames{
-    name_of(Path::direct), name_of(Path::bounce), name_of(Path::modify)};
-
 bool overlap(const Blocks& a, const Blocks& b) noexcept {
   return a.lba < b.lba + b.count && b.lba < a.lba + a.count;
 }
 
 }  // namespace
-
-Counters::Counters(telemetry::Metrics* metrics, std::string_view agent)
-    : PieceCounters(metrics, {.backend = "nvme", .agent = agent, .paths = kPathNames}),
-      commands(counter("commands_total")),
-      failures(counter("failures_total")) {}
-
-std::string Counters::to_string() const {
-  return cat(moved_to_string(), "; ", commands.value(), " commands in ", batches.value(),
-             " batches, ", retries.value(), " retried, ", isolations.value(), " taken apart, ",
-             failures.value(), " failed");
-}
 
 Blocks blocks_of(Segments segments, const Position& start, std::uint64_t bytes,
                  std::uint32_t block_bytes) noexcept {

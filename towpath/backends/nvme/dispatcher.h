@@ -9,21 +9,18 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include <towpath/backend/operation_counters.h>
 #include <towpath/backend/piece_dispatcher.h>
 #include <towpath/backend/piece_operation.h>
+#include <towpath/backends/nvme/counters.h>
 #include <towpath/backends/nvme/driver.h>
 #include <towpath/backends/nvme/splitter.h>
 #include <towpath/sys/mapping.h>
 
 namespace towpath::backends::nvme {
 
-// NvmeOperation: one transfer between memory and namespaces.
-// Thread: loop.
+/// One transfer between memory and namespaces. Thread: loop.
 class NvmeOperation final : public backend::PieceOperation {
  public:
   using PieceOperation::PieceOperation;
@@ -37,27 +34,6 @@ class NvmeOperation final : public backend::PieceOperation {
   Splitter splitter_;
 };
 
-// What really happened, counted where it happened. Published as metrics named towpath_nvme_*.
-// Thread: any (each is a number of its own).
-class Counters : public backend::PieceCounters {
- public:
-  /// As PieceCounters.
-  explicit Counters(telemetry::Metrics* metrics = nullptr, std::string_view agent = {});
-
-  telemetry::Counter& commands;  ///< handed to the engine, repeated ones included
-  telemetry::Counter& failures;  ///< commands that a drive or the kernel refused for good
-
-  telemetry::Counter& moved(bool write, Path path) noexcept {
-    return PieceCounters::moved(write, static_cast<std::size_t>(path));
-  }
-
-  /// "direct 4096 B read, 0 B written; bounce ...".
-  std::string to_string() const;
-};
-
-// Flight: a piece on its way, and the blocks and the window that it needs for that. One that is to
-// be changed goes to the drive twice: it is read, then written back.
-// Thread: loop.
 /// Blocks of a namespace.
 struct Blocks {
   std::uint64_t lba = 0;
@@ -70,6 +46,8 @@ enum class Step : std::uint8_t {
   fetch,  ///< the block that a part of is to be changed
 };
 
+/// A piece on its way, and the blocks and the window that it needs for that. One that is to be
+/// changed goes to the drive twice: it is read, then written back. Thread: loop.
 struct Flight : backend::PieceFlight {
   Piece piece;
   Blocks blocks;  ///< that the whole piece touches

@@ -30,8 +30,8 @@
 
 namespace towpath::backends::object {
 
-// What really happened, counted where it happened. Published as metrics named towpath_object_*.
-// Thread: any (each is a number of its own).
+/// What really happened, counted where it happened. Published as metrics named towpath_object_*.
+/// Thread: any (each is a number of its own).
 class Counters : public backend::OperationCounters {
  public:
   /// As OperationCounters.

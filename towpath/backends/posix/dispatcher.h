@@ -21,8 +21,7 @@
 
 namespace towpath::backends::posix {
 
-// PosixOperation: one transfer between memory and files of the agent itself.
-// Thread: loop.
+/// One transfer between memory and files of the agent itself. Thread: loop.
 class PosixOperation final : public backend::PieceOperation {
  public:
   PosixOperation(backend::PieceDispatcher& dispatcher, const Limits& limits) noexcept
@@ -38,11 +37,10 @@ class PosixOperation final : public backend::PieceOperation {
   Splitter splitter_;
 };
 
-// Flight: an I/O on its way, and the parts of memory that it goes to or comes from.
-// Thread: loop.
 /// Of one I/O. 64 pieces of 4 KiB are 256 KiB, where the cost of a call no longer shows.
 inline constexpr std::size_t kMaxParts = 64;
 
+/// An I/O on its way, and the parts of memory that it goes to or comes from. Thread: loop.
 struct Flight : backend::PieceFlight {
   Piece piece;
   ByteSpan bounce;                            ///< empty: goes straight

@@ -28,12 +28,6 @@
 
 namespace towpath::kv {
 
-// ObjectBucket: what can be done to the objects of a store by no transfer: saying which there are,
-// and taking one away. Whoever opens a tier of objects brings one (standard/object_place.h); kv
-// knows no store.
-//
-// Each question is answered once, in progress(), unless the bucket dies before. Thread: that of the
-// tier that has it.
 struct BucketObject {
   std::string key;
   std::uint64_t bytes = 0;
@@ -45,6 +39,12 @@ struct BucketPage {
   std::string next;  ///< to ask for the next page with; empty: this is the last
 };
 
+/// What can be done to the objects of a store by no transfer: saying which there are,
+/// and taking one away. Whoever opens a tier of objects brings one (standard/object_place.h); kv
+/// knows no store.
+///
+/// Each question is answered once, in progress(), unless the bucket dies before. Thread: that of the
+/// tier that has it.
 class ObjectBucket {
  public:
   using Listed = std::function<void(Result<BucketPage>)>;
