@@ -22,7 +22,8 @@ PACKAGES = {
     "cover": "gcovr",
     "qemu": "qemu-system-x86",
     "kernel": "flex bison bc libelf-dev xz-utils",
-    "interop": "clang-19",  # bindgen of the nixl-sys crate loads its libclang; cargo is not Debian's
+    # bindgen of the nixl-sys crate loads clang's library, kvbm-physical's build calls protoc; cargo is not Debian's.
+    "interop": "clang-19 protobuf-compiler",
 }
 # The kernels of the machines in tests/qemu, and modules that they load: downloaded and unpacked, not
 # installed. The small one has no RDMA; the soft RoCE of the other needs crc32 and does not say so.

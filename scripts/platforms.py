@@ -51,7 +51,9 @@ PLATFORMS = [
     Platform("debian12", "Debian 12", "bookworm", "g++"),
     Platform("debian13", "Debian 13", "trixie", "g++"),
     Platform("ubuntu24.04", "Ubuntu 24.04", "noble", "g++", ubuntu=True),
-    Platform("gcc13", "Debian 13", "trixie", "g++-13", ("-DCMAKE_CXX_COMPILER=g++-13", "-DCMAKE_C_COMPILER=gcc-13")),
+    # Debian's libgtest.a needs the libstdc++ of the g++ 14 that made it.
+    Platform("gcc13", "Debian 13", "trixie", "g++-13", ("-DCMAKE_CXX_COMPILER=g++-13", "-DCMAKE_C_COMPILER=gcc-13",
+                                                        "-DCMAKE_EXE_LINKER_FLAGS=-L/usr/lib/gcc/x86_64-linux-gnu/14")),
     Platform("clang16", "Debian 12", "bookworm", "clang-16", clang(16)),
     Platform("clang19", "Debian 13", "trixie", "clang-19", clang(19)),
     Platform("aarch64", "Debian 12, aarch64", "bookworm", f"g++-{ARM}", CROSS, arm=True),

@@ -57,8 +57,11 @@ def without_nixl(args, store=None):
     return env
 
 
-def run_suite(name, folder, work, *, env, options=(), left_out=()):
-    """True when the suite of the crate in `folder` passed; prints what it came to. `left_out`: test -> why."""
+def run_suite(name, folder, work, *, env, options=(), left_out=(), apart=False):
+    """True when the suite of the crate in `folder` passed; prints what it came to. `left_out`: test -> why. `apart`: each
+    test in a process of its own."""
+    if apart:
+        env = {**env, "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER": str(Path(__file__).parent / "apart.py")}
     skips = [word for test in left_out for word in ("--skip", test)]
     # Not in the crate's folder: it names a toolchain there that need not be installed.
     done = cargo("test", "--manifest-path", str(folder / "Cargo.toml"), "--no-fail-fast", "--tests", "--lib", *options,
@@ -73,6 +76,8 @@ def run_suite(name, folder, work, *, env, options=(), left_out=()):
     if not counts:
         print(done.stdout[-3000:])
     print(f"  {passed} passed, {failed} failed; all of it: {log}")
+    for line in re.findall(r"^left out: .*", done.stdout, re.M):
+        print(f"  {line}")
     for test, why in dict(left_out).items():
         print(f"  left out: {test}: {why}")
     return done.returncode == 0 and passed > 0

@@ -109,7 +109,7 @@ Result<const NixlBackend*> NixlBackends::create(agent::Agent& agent, std::string
     log_.say_unlimited(telemetry::Level::info, remark);
   const auto for_ucx = params.find("engine_config");
   if (for_ucx != params.end() && type->name == kUcxType && name != kUcxType && !machine_.has_rdma())
-    log_.say_unlimited(telemetry::Level::info,
+    log_.say_unlimited(telemetry::Level::warning,
                        cat("engine_config=", printable(for_ucx->second),
                            " has no effect: this host has no RDMA device, so there is no UCX"));
   NixlBackend made{.name = std::string(name),
