@@ -62,6 +62,43 @@ class CachePolicy:
         self.cache_capacity = cache_capacity
 
 
+class LookupResult(enum.Enum):
+    MISS, HIT, HIT_PENDING, RETRY = range(4)
+
+
+class SecondaryTierManager:
+    """Of vLLM's own offloading, without its abstract methods."""
+
+    def __init__(self, offloading_spec, primary_kv_view, tier_type, backpressure_detector=None):
+        self.block_size_bytes, self.tier_type = primary_kv_view.strides[0], tier_type
+
+
+class TieringOffloadingSpec:
+
+    def __init__(self, config):
+        self.config, self.extra_config = config, config.extra_config
+
+    @classmethod
+    def build_metric_definitions(cls, extra_config):
+        return extra_config
+
+
+@dataclasses.dataclass
+class JobResult:
+    job_id: int
+    success: bool
+    successful_keys: object = None
+    transfer_time: object = None
+    transfer_bytes: object = None
+
+
+class FileMapper:
+
+    @staticmethod
+    def from_offloading_spec(root_dir, offloading_spec, **how):
+        return types.SimpleNamespace(fields={"model_name": offloading_spec.config.model.name, **how})
+
+
 class Counter:
     """As prometheus_client's."""
 
@@ -104,10 +141,15 @@ def install():
     _module("vllm.platforms", current_platform=types.SimpleNamespace(
         device_type="test", get_device_name=lambda: "", get_device_capability=lambda: ""))
     _module("prometheus_client", Counter=Counter)
-    for name in ("vllm.v1.kv_offload", "vllm.v1.kv_offload.cpu", "vllm.v1.kv_offload.cpu.policies"):
+    for name in ("vllm.v1.kv_offload", "vllm.v1.kv_offload.cpu", "vllm.v1.kv_offload.cpu.policies", "vllm.v1.kv_offload.tiering"):
         _module(name, __path__=[])
     _module("vllm.v1.kv_offload.cpu.policies.base", CachePolicy=CachePolicy,
             order_request_keys=lambda key_groups, req_context: [key for keys in key_groups for key in keys])
+    _module("vllm.v1.kv_offload.base", LookupResult=LookupResult, Medium=types.SimpleNamespace(STORAGE="DISK"),
+            OffloadingEvent=types.SimpleNamespace, RequestOffloadingContext=types.SimpleNamespace)
+    _module("vllm.v1.kv_offload.file_mapper", FileMapper=FileMapper)
+    _module("vllm.v1.kv_offload.tiering.base", JobResult=JobResult, SecondaryTierManager=SecondaryTierManager)
+    _module("vllm.v1.kv_offload.tiering.spec", TieringOffloadingSpec=TieringOffloadingSpec)
 
 
 @dataclasses.dataclass

@@ -80,11 +80,11 @@ Status name_holder(sys::File& lock, std::uint64_t incarnation) {
 }
 
 Status in_use(const StoreHolder& holder, const std::string& text, Status why) {
-  return error(
-             Code::unavailable,
-             cat("the store in '", printable(holder.directory, 256), "' is open: ",
-                 text.empty() ? "someone who has not said who it is" : printable(text), " has it"),
-             "give each process a directory of its own, or end that one")
+  return error(Code::unavailable,
+               cat("the store in '", printable(holder.directory, 256), "' is open: ",
+                   text.empty() ? "someone who has not said who it is" : printable(text, 256),
+                   " has it"),
+               "give each process a directory of its own, or end that one")
       .because(std::move(why));
 }
 
