@@ -1,0 +1,247 @@
+"""The sidecar of llama-server, beside a fake one that knows slots as the real one does. With the real: ./dev engines -k llama_server."""
+import http.server
+import json
+import logging
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+from towpath import llama
+
+
+class FakeServer:
+    """Slots that know tokens; a state is a file of them. What a completion finds in its slot is its `cache_n`."""
+
+    def __init__(self, folder, slots=2):
+        self.folder, self.slots, self.refuses = folder, [[] for _ in range(slots)], ""
+        self.under_way, self.most_at_once, self.go_on = 0, 0, threading.Event()
+        self.go_on.set()
+        fake = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                facts = {"total_slots": len(fake.slots), "model_path": "/m"} if self.path == "/props" else {"data": []}
+                self.answer(200, facts)
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if fake.refuses and fake.refuses in self.path:
+                    return self.answer(500, {"error": "as a test wants it"})
+                if self.path.startswith("/slots/"):
+                    return self.answer(200, fake.move(int(self.path.split("/")[2].split("?")[0]), self.path, body["filename"]))
+                if self.path != "/completion":
+                    return self.answer(200, {"tokens": body})
+                found = fake.complete(body["id_slot"], body["prompt"])
+                if not body.get("stream"):
+                    return self.answer(200, found)
+                self.send_response(200)
+                self.end_headers()
+                for piece in (b"data: 1\n\n", b"data: [DONE]\n\n"):
+                    self.wfile.write(piece)
+
+            def answer(self, status, value):
+                said = json.dumps(value).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(said)))
+                self.end_headers()
+                self.wfile.write(said)
+
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
+
+    def move(self, slot, path, name):
+        file = self.folder / name
+        if "save" in path:
+            file.write_text(json.dumps(self.slots[slot]))
+        else:
+            self.slots[slot] = json.loads(file.read_text())
+        return {}
+
+    def complete(self, slot, prompt):
+        self.under_way += 1
+        self.most_at_once = max(self.most_at_once, self.under_way)
+        self.go_on.wait()
+        knows, self.under_way = self.slots[slot], self.under_way - 1
+        same = next((i for i, (a, b) in enumerate(zip(knows, prompt)) if a != b), min(len(knows), len(prompt)))
+        self.slots[slot] = [*prompt, 1]
+        return {"cache_n": same, "slot": slot}
+
+    def close(self):
+        self.http.shutdown()
+        self.http.server_close()
+
+
+class Watched(llama.States):
+    """That can be waited for: an answer is complete before its state is kept."""
+
+    def __init__(self, *words):
+        super().__init__(*words)
+        self.changed, self.keeps = threading.Condition(), 0
+
+    def keep(self, name, data):
+        super().keep(name, data)
+        with self.changed:
+            self.keeps += 1
+            self.changed.notify_all()
+
+    def await_keeps(self, count):
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.keeps >= count, 60)
+
+
+class Pair:
+    """A fake server and the sidecar beside it."""
+
+    def __init__(self, work, slots=2, limit=1 << 20):
+        self.work, self.limit = work, limit
+        (work / "slots").mkdir(exist_ok=True)
+        self.fake = FakeServer(work / "slots", slots)
+        self.begin()
+
+    def begin(self):
+        server = llama.Server(f"http://127.0.0.1:{self.fake.http.server_port}", self.work / "slots")
+        self.sidecar = llama.Sidecar(server, Watched(self.work / "kv", self.limit, server.identity("")))
+        self.front = http.server.ThreadingHTTPServer(("127.0.0.1", 0), llama._handler(self.sidecar))
+        self.front.daemon_threads = False
+        threading.Thread(target=self.front.serve_forever, args=(0.02,), daemon=True).start()
+
+    def end(self):
+        """What is under way is kept first."""
+        self.front.shutdown()
+        self.front.server_close()
+
+    def restart(self):
+        self.end()
+        self.fake.slots = [[] for _ in self.fake.slots]
+        self.begin()
+
+    @property
+    def figures(self):
+        return self.sidecar.states.figures
+
+    def ask(self, path, body):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.front.server_port}{path}", json.dumps(body).encode())
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
+            return answer.read()
+
+    def complete(self, prompt):
+        """How many of its tokens were there; its state is kept when this returns."""
+        before = self.sidecar.states.keeps
+        found = json.loads(self.ask("/completion", {"prompt": prompt}))
+        self.sidecar.states.await_keeps(before + 1)
+        return found["cache_n"]
+
+
+@pytest.fixture
+def pair(tmp_path, caplog):
+    caplog.set_level(logging.CRITICAL, "towpath.llama")
+    made = Pair(tmp_path)
+    yield made
+    made.end()
+    made.fake.close()
+
+
+TALKS = [[number] * 50 for number in range(10, 14)]
+
+
+def test_conversations_go_on_in_any_slot_and_after_a_restart(pair):
+    assert [pair.complete(talk) for talk in TALKS] == [0] * 4
+    assert [pair.complete([*talk, 1, 2]) for talk in TALKS] == [51] * 4, "with the answer's token"
+    pair.restart()
+    assert pair.complete([*TALKS[0], 1, 2, 1, 3]) == 53, "the longest beginning that is known"
+    assert pair.complete([*TALKS[1], 9]) == 50, "another branch of it"
+    assert pair.figures["failed"] == 0 and not list((pair.work / "slots").iterdir()), "no file is left with the server"
+
+
+def test_a_slot_that_knows_it_is_taken_as_it_is(pair):
+    pair.complete(TALKS[0])
+    pair.complete(TALKS[1])
+    assert pair.complete([*TALKS[0], 1, 2]) == 51
+    assert pair.figures["restored"] == 0
+
+
+def test_what_is_damaged_is_computed(pair):
+    pair.complete(TALKS[0])
+    (blob,) = (pair.work / "kv").glob("*.blob")
+    stored = bytearray(blob.read_bytes())
+    stored[-3] ^= 1
+    blob.write_bytes(stored)
+    pair.restart()
+    assert pair.complete([*TALKS[0], 1, 2]) == 0
+    assert pair.figures["damaged"] == 1 and pair.figures["restored"] == 0
+
+
+def test_another_model_s_states_are_not_found(pair):
+    pair.complete(TALKS[0])
+    states = llama.States(pair.work / "kv", 1 << 20, "another")
+    assert states.names() == set()
+
+
+def test_the_disk_has_a_bound_and_what_was_used_longest_ago_goes(tmp_path):
+    states = llama.States(tmp_path, 1000, "model")
+    for name in ("text-1-a", "text-1-b", "text-1-c"):
+        states.keep(name, bytes(300))
+    assert states.restore("text-1-a") == bytes(300)
+    states.keep("text-1-d", bytes(300))
+    assert states.names() == {"text-1-a", "text-1-c", "text-1-d"}
+    states.keep("text-1-e", bytes(1001))
+    assert len(states.names()) == len(list(tmp_path.glob("*.blob"))) == 3, "one without room takes none from others"
+
+
+def test_one_slot_serves_one_at_a_time(tmp_path):
+    pair = Pair(tmp_path, slots=1)
+    pair.fake.go_on.clear()
+    threads = [threading.Thread(target=pair.ask, args=("/completion", {"prompt": talk})) for talk in TALKS]
+    for thread in threads:
+        thread.start()
+    pair.fake.go_on.set()
+    for thread in threads:
+        thread.join()
+    pair.sidecar.states.await_keeps(4)
+    pair.end()
+    assert pair.fake.most_at_once == 1
+    pair.fake.close()
+
+
+def test_streams_and_other_questions_pass_as_they_are(pair):
+    assert pair.ask("/completion", {"prompt": TALKS[0], "stream": True}) == b"data: 1\n\ndata: [DONE]\n\n"
+    assert json.loads(pair.ask("/tokenize", {"content": "x"})) == {"tokens": {"content": "x"}}
+    with pytest.raises(urllib.error.HTTPError):
+        pair.fake.refuses = "/tokenize"
+        pair.ask("/tokenize", {})
+
+
+@pytest.mark.parametrize("refused", ["save", "restore"])
+def test_a_server_that_moves_no_state_still_answers(pair, refused):
+    pair.complete(TALKS[0])
+    pair.restart()
+    pair.fake.refuses = refused
+    found = json.loads(pair.ask("/completion", {"prompt": [*TALKS[0], 1, 2]}))
+    assert found["cache_n"] == (0 if refused == "restore" else 51)
+    pair.end()  # after what is under way
+    assert pair.figures["failed"] == 1
+    pair.begin()
+
+
+def test_a_server_that_is_gone_is_reported(pair):
+    pair.fake.close()
+    with pytest.raises(urllib.error.HTTPError, match="502"):
+        pair.ask("/completion", {"prompt": TALKS[0]})
+    pair.fake = FakeServer(pair.work / "slots")
+
+
+@pytest.mark.parametrize("whole,part", [
+    ({"prompt": "abcdef"}, {"prompt": "abc"}), ({"prompt": [1, 23, 4]}, {"prompt": [1, 23]}),
+    ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
+     {"messages": [{"content": "a", "role": "user"}]})])
+def test_a_beginning_is_known_and_nothing_else_is(whole, part):
+    whole, part = llama.Conversation(whole), llama.Conversation(part)
+    others = {llama.Conversation({"prompt": [12, 3]}).name, llama.Conversation({"prompt": "abd"}).name, "text-3-x"}
+    assert whole.known({part.name, whole.name, *others}) == [whole.name, part.name]
+    assert part.known({whole.name, *others}) == []
