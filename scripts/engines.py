@@ -26,11 +26,11 @@ VLLM, TORCH = "0.32.0", "2.13.0"  # PyPI has no torch+cpu, which the wheel asks 
 NOT_NEEDED = {"torch", "torchaudio", "torchvision", "torchcodec", "setuptools"}
 # Packages beside vLLM's, whose wheels ask for CUDA's libraries, which they do not need for these tests; what they do
 # need is named.
-LMCACHE, SGLANG, GGUF = "0.5.6", "0.5.23", "0.19.0"
+LMCACHE, SGLANG, GGUF, KVCR = "0.5.6", "0.5.23", "0.19.0", "0.1.1"
 BESIDE = {"lmcache": [f"lmcache=={LMCACHE}", "aiofile", "aiofiles", "caio", "sortedcontainers", "nvtx", "awscrt", "redis",
                       "opentelemetry-exporter-prometheus"],
           "sglang": [f"sglang=={SGLANG}", "orjson", "ipython", "traitlets"],
-          "llama_server": [f"gguf=={GGUF}"]}
+          "llama_server": [f"gguf=={GGUF}"], "kvcr": [f"kvcr=={KVCR}"]}
 SILENCE_S = 300
 
 

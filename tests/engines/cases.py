@@ -18,7 +18,7 @@ from hybrid import hybrid_states, hybrid_windows
 from llama_server import llama_server
 from lmcache_l2 import lmcache
 from offload_policies import offload_policies
-from offload_tier import offload_tier
+from offload_tier import kvcr, offload_objects, offload_peers, kvcr, offload_tier
 from serving import nixl_http, nixl_push
 from sglang_hicache import sglang
 
@@ -319,7 +319,7 @@ def nixl_pull(work):
 CASES = {function.__name__: function for function in (
     restart_in_background, restart_in_step, random_conversations, conversations_in_step, peers, one_server, hints, two_ranks,
     preemption_in_background, preemption_in_step, preemption_beside_prefix_cache, load_or_compute, salts_and_reset, wrong_settings,
-    nixl_pull, nixl_http, nixl_push, hybrid_windows, hybrid_states, hybrid_conversations, offload_policies, offload_tier,
+    nixl_pull, nixl_http, nixl_push, hybrid_windows, hybrid_states, hybrid_conversations, offload_policies, offload_tier, offload_objects, offload_peers, kvcr,
     lmcache, sglang, llama_server)}
 
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import random
 import re
+import socket
 import statistics
 import subprocess
 import sys
@@ -169,6 +170,12 @@ def beside(what, ours, theirs, rival):
     ratios = sorted(a / b for a, b in zip(ours, theirs))
     return (f"{what} {statistics.median(ours):.2f} GB/s, {statistics.median(ratios):.1f} times `{rival}` "
             f"({ratios[0]:.1f} to {ratios[-1]:.1f})")
+
+
+def free_port():
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        return asked.getsockname()[1]
 
 
 def prompt(seed, length):

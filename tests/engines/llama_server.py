@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import random
-import socket
 import subprocess
 import sys
 import time
@@ -65,12 +64,6 @@ def make_model(path, layers=4, width=256, heads=8, kv_heads=4, inner=512):
     made.close()
 
 
-def free_port():
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        return asked.getsockname()[1]
-
-
 def ask(port, path, body=None):
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", None if body is None else json.dumps(body).encode(),
                                      {"Content-Type": "application/json"})
@@ -126,7 +119,7 @@ class Bench:
     @contextlib.contextmanager
     def running(self):
         """The port to ask."""
-        behind, port = free_port(), free_port()
+        behind, port = harness.free_port(), harness.free_port()
         server = ["chroot", self.root, "llama-server", "-m", "/shared/model.gguf", "--port", behind, "-np", 2, "-c", 8192,
                   "-t", 1, "--slot-save-path", "/shared/slots"]
         sidecar = [sys.executable, "-m", "towpath.llama", "--server", f"http://127.0.0.1:{behind}", "--port", port,
@@ -138,7 +131,7 @@ class Bench:
 
 def llama_server(work):
     """Four conversations in two slots; both programs are killed between turns; a bit is flipped."""
-    sys.path.insert(0, os.environ["TOWPATH_LLAMA_SERVER"])
+    sys.path.insert(0, os.environ.pop("TOWPATH_LLAMA_SERVER"))
     sys.path.insert(0, str(harness.ROOT / "scripts"))
     import debian_roots
     try:
