@@ -132,7 +132,8 @@ void ProcessConformance::stop_in_flight(TransferOp op, std::uint64_t seed) {
   auto transfer = near.make(op, near.memory, peer);
   ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
   // Short, for backends that need the peer; the others are done before it.
-  ASSERT_TRUE(transfer->post({.timeout = std::chrono::seconds(2), .notification = {}}).ok());
+  const auto timeout = std::chrono::milliseconds(500);
+  ASSERT_TRUE(transfer->post({.timeout = timeout, .notification = {}}).ok());
   for (int i = point(seed); i > 0; --i) near.agent->progress();
   peer.stop();
   ASSERT_TRUE(near.run_until([&] { return transfer->ended(); })) << "it never ended";
