@@ -113,8 +113,11 @@ void MessageBackend::offer_notes(Link& link) {
     notes.waiting.pop_front();
     ++notes.taken;
   }
-  if (!std::exchange(notes.is_asked_again, false) && notes.taken == notes.reported_taken) return;
-  if (Rail* const rail = link.up()) links_->send_plain(*rail, FrameKind::noted, 0, notes.taken);
+  if (!notes.is_asked_again && notes.taken == notes.reported_taken) return;
+  Rail* const rail = link.up();
+  if (rail == nullptr) return;  // the link is about to be lost
+  links_->send_plain(*rail, FrameKind::noted, 0, notes.taken);
+  notes.is_asked_again = false;  // now: what throws comes again
   notes.reported_taken = notes.taken;
 }
 

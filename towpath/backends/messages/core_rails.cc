@@ -138,6 +138,8 @@ void MessageBackend::leave(Rail& rail) {
       if (was_heard) send_fences(*other);
       if (rail.has_carried_notes) send_notes_again(*other);
     }
+  } else {
+    link.notes.is_asked_again = true;  // it may have carried an answer to some, and none of them
   }
   links_->list(link);
   protocol_->pump(link);

@@ -64,7 +64,7 @@ struct Notes {
   std::uint64_t arrived = 0;  ///< number of the last one that came in order
   std::uint64_t taken = 0;
   std::uint64_t reported_taken = 0;
-  bool is_asked_again = false;               ///< one came that had come: the answer may be lost
+  bool is_asked_again = false;               ///< the answer to what was taken may be lost
   std::deque<Bytes> waiting;                 ///< arrived, not taken
   std::map<std::uint64_t, Bytes> too_early;  ///< order is not promised
   std::size_t held_bytes = 0;                ///< of the two
@@ -177,8 +177,8 @@ class Link {
 
   /// Whether there is something to send, to hand on or to wait for, but for a sign of life.
   bool is_busy() const {
-    if (has_more() || !notes.waiting.empty() || notes.is_asked_again || (lost && !is_loss_reported))
-      return true;
+    if (has_more() || !notes.waiting.empty() || (lost && !is_loss_reported)) return true;
+    if (notes.is_asked_again && !lost) return true;
     for (const auto& rail : rails)
       if (rail->window.is_in_use()) return true;
     return has_several && paths.empty();

@@ -38,6 +38,7 @@ class RailSimulation {
       wander(20 + random(300));
       expect_models("after the end");
     }
+    if (!is_lost_) notify_while_a_path_is_cut();
     finish_notes();
     return broken_;
   }
@@ -86,6 +87,18 @@ class RailSimulation {
 
   void notify() {
     if (pair_.near.backend->notify(*pair_.way, as_bytes(std::to_string(notes_))).ok()) ++notes_;
+  }
+
+  // Nothing is said behind it: whatever is lost here has to come again by itself.
+  void notify_while_a_path_is_cut() {
+    const std::size_t path = random(pair_.network.paths.size());
+    wander(random(600));
+    pair_.network.paths[path].is_held = true;
+    for (std::uint64_t i = 1 + random(3); i > 0; --i) {
+      notify();
+      wander(random(6));
+    }
+    pair_.network.cut(path);
   }
 
   void transfer() {
@@ -151,6 +164,15 @@ class RailSimulation {
     if (heard.size() > notes_) fail("a notification came twice");
     for (std::size_t i = 0; i < std::min(heard.size(), notes_); ++i)
       if (heard[i].message != std::to_string(i)) fail("notifications out of order");
+    expect_all_answered();
+  }
+  // Then as many may be sent at once as may ever wait for an answer.
+  void expect_all_answered() {
+    for (int i = 0; i < 500 && !is_lost_; ++i) pair_.turn(milliseconds(20));
+    is_lost_ = is_lost_ || !pair_.near.events.losses.empty();
+    for (int i = 0; i < 1024 && !is_lost_; ++i)
+      if (!pair_.near.backend->notify(*pair_.way, as_bytes("more")).ok())
+        return fail(cat(1024 - i, " notifications were not answered for"));
   }
 
   RailPair pair_;

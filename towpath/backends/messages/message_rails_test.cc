@@ -365,5 +365,33 @@ TEST_P(MessageRailsTest, notifications_move_with_none_lost_or_doubled) {
   }
 }
 
+// The two sides have their rails in different orders: what the owner answers goes over a rail that
+// carried no notification, so the sender sends none again when that one is left.
+TEST_P(MessageRailsTest, answer_to_notifications_that_a_lost_rail_carried_comes_again) {
+  pair_.emplace(3, 3, kRailPool);
+  auto& paths = pair_->network.paths;
+  paths[1].is_held = true;
+  ASSERT_TRUE(pair_->run_until([&] { return pair_->rails_up() == 2; }));
+  paths[1].is_held = false;
+  ASSERT_TRUE(pair_->run_until([&] { return pair_->rails_up() == 3; }));
+  pair_->settle();
+  paths[0].refuses = true;
+  pair_->network.cut(0);
+  pair_->settle();
+  paths[2].is_held = true;
+  for (std::size_t i = 0; i < 1024; ++i)
+    ASSERT_TRUE(pair_->near.backend->notify(*pair_->way, as_bytes("y")).ok()) << i;
+  const auto& heard = pair_->far.events.notifications;
+  const auto is_heard = [&] { return heard.size() == 1024; };
+  ASSERT_TRUE(pair_->run_until(is_heard, 3000, Duration::zero()));
+  EXPECT_EQ(pair_->near.backend->notify(*pair_->way, as_bytes("z")).code(), Code::exhausted);
+  pair_->network.cut(2);
+  const auto is_answered = [&] {
+    return pair_->near.backend->notify(*pair_->way, as_bytes("z")).ok();
+  };
+  EXPECT_TRUE(pair_->run_until(is_answered, 2000));
+  EXPECT_TRUE(pair_->near.events.losses.empty());
+}
+
 }  // namespace
 }  // namespace towpath::backends::messages
