@@ -3,7 +3,6 @@
 // `exhausted`, or ends the call as operator new does (std::bad_alloc), and what was made goes as
 // ever. Those that go on after it find that nothing was lost, or know that the peer was.
 #include <array>
-#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -24,36 +23,7 @@
 #include <towpath/sys/clock.h>
 #include <towpath/sys/guarded_copy.h>
 
-namespace {
-
-// Constant-initialised, so that it is there before main(). Relaxed: a plain count.
-std::atomic<std::int64_t> left{INT64_MAX};  // allocations until the one that fails
-
-void* allocate(std::size_t size, std::size_t alignment) noexcept {
-  if (left.fetch_sub(1, std::memory_order_relaxed) == 0) return nullptr;
-  const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
-  return alignment <= alignof(std::max_align_t) ? std::malloc(size)
-                                                : std::aligned_alloc(alignment, rounded);
-}
-
-void* or_throw(void* memory) {
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-// The forms for arrays call these.
-void* operator new(std::size_t size) { return or_throw(allocate(size, 1)); }
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  return or_throw(allocate(size, static_cast<std::size_t>(alignment)));
-}
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate(size, 1); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+#include "failing_allocation.h"
 
 namespace towpath {
 namespace {
@@ -224,20 +194,17 @@ void set_watchdog() {
   ::alarm(8);  // what hangs must end
 }
 
-/// False: there were not so many allocations.
-bool stop_counting() { return left.exchange(INT64_MAX, std::memory_order_relaxed) < 0; }
-
 int live_with_fault_at(std::int64_t n, const Way& way) {
   set_watchdog();
   Status status;
   bool thrown = false;
-  left.store(n, std::memory_order_relaxed);
+  testing::fail_allocation(n);
   try {
     status = live(way);
   } catch (const std::bad_alloc&) {
     thrown = true;
   }
-  const bool is_reached = stop_counting();
+  const bool is_reached = testing::stop_failing();
   if (thrown) return threw;
   if (status.ok()) return is_reached ? well : not_reached;
   if (status.code() == Code::exhausted) return exhausted;
@@ -250,7 +217,7 @@ int go_on_after_fault_at(std::int64_t n, const Way& way) {
   set_watchdog();
   Pair pair = meet(way).value();
   Survivor survivor(pair);
-  left.store(n, std::memory_order_relaxed);
+  testing::fail_allocation(n);
   survivor.write("first");
   for (const auto& [said, written] : {std::pair("a", "b"), {"c", "d"}}) {
     survivor.say(said);
@@ -258,7 +225,7 @@ int go_on_after_fault_at(std::int64_t n, const Way& way) {
     survivor.write(written);
   }
   for (int i = 0; i < 10; ++i) survivor.progress();
-  if (!stop_counting()) return not_reached;
+  if (!testing::stop_failing()) return not_reached;
   return survivor.judge(n, way.clock);
 }
 
@@ -306,12 +273,12 @@ TEST(GuardedCopyFaultsTest, without_memory_an_extent_is_a_faulty_one) {
   for (std::int64_t n = 0; is_reached; ++n) {
     std::array<std::byte, 8> from{std::byte{1}}, into{std::byte{2}};
     sys::GuardedCopy guard;
-    left.store(n, std::memory_order_relaxed);
+    testing::fail_allocation(n);
     guard.begin(sys::GuardedCopy::Direction::out_of_memory);
     guard.add(
         {.own = into.data(), .address = address_of(from.data()), .length = from.size(), .tag = 7});
     const auto faulty = guard.finish();
-    is_reached = stop_counting();
+    is_reached = testing::stop_failing();
     EXPECT_EQ(faulty.size(), is_reached ? 1U : 0U);
     EXPECT_EQ(into[0], std::byte{is_reached ? std::uint8_t{0} : std::uint8_t{1}});
     ASSERT_LT(n, 100);
