@@ -118,6 +118,7 @@ class MessageBackend final : public backend::Backend,
   Status dial_path(Link& link, RailPath& path);
   void redial(Instant now);
   void leave(Rail& rail);
+  void vacate_path(const Rail& rail);
   void send_fences(Rail& rail);
   void take_fence(Rail& rail, std::uint64_t session);
   void take_fenced(Rail& rail, std::uint64_t session);

@@ -68,22 +68,23 @@ void MessageBackend::on_broken(void* owner, const Status& why) {
 void MessageBackend::report_losses() {
   links_->report_broken([this](Rail& rail, const Status& why) {
     Link& link = rail.link;
-    if (rail.session->endpoint() != nullptr) end(rail, why);
+    if (!rail.is_left && !link.is_ended) end(rail, why);
     if (link.lost) report_loss(link);
   });
 }
 
-// Nothing travels over it any more. Others do its work, or it was the last.
+// Nothing travels over it any more. Others do its work, or it was the last. What throws comes
+// again, from the start.
 void MessageBackend::end(Rail& rail, const Status& why) {
   Link& link = rail.link;
   rail.lost = true;
   if (rail.why.ok()) rail.why = why;
   rail.session->close();
   if (!link.lost && link.is_up()) return leave(rail);
-  if (std::exchange(link.is_ended, true)) return;
   link.lost = true;
   if (link.why.ok()) link.why = rail.why;
   end(link);
+  link.is_ended = true;
 }
 
 // Its transfers come to their end.

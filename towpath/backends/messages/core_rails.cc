@@ -119,31 +119,36 @@ void MessageBackend::redial(Instant now) {
 
 // ---- Leaving
 
-// Of a rail that is over, of a link that has another one.
+// Of a rail that is over, of a link that has another one. What throws comes again: each step may be
+// taken twice.
 void MessageBackend::leave(Rail& rail) {
   Link& link = rail.link;
+  const bool was_heard = rail.peer_stamp != 0;  // else no write has left over it
+  links_->list(link);
   protocol_->repeat_reads(rail);
   if (link.is_dialled) {
-    const Instant now = clock_.now();
-    const bool was_heard = rail.peer_stamp != 0;  // else no write has left over it
-    const auto path = std::ranges::find(link.paths, &rail, &RailPath::rail);
-    if (path != link.paths.end()) {
-      if (was_heard && now - path->dialled_at >= kLongLife) path->pause = {};
-      path->rail = nullptr;
-      put_off(*path, now);
-    }
-    if (was_heard)
-      log_.warning("a rail was left", {{"peer", link.name()}, {"why", rail.why.to_string()}});
+    vacate_path(rail);
     if (Rail* const other = link.up()) {
       if (was_heard) send_fences(*other);
       if (rail.has_carried_notes) send_notes_again(*other);
     }
+    if (was_heard)
+      log_.warning("a rail was left", {{"peer", link.name()}, {"why", rail.why.to_string()}});
   } else {
     link.notes.is_asked_again = true;  // it may have carried an answer to some, and none of them
   }
-  links_->list(link);
-  protocol_->pump(link);
+  rail.is_left = true;
+  protocol_->pump(link);  // what throws in it is tried again with each turn
   erase_drained(link);
+}
+
+void MessageBackend::vacate_path(const Rail& rail) {
+  const auto path = std::ranges::find(rail.link.paths, &rail, &RailPath::rail);
+  if (path == rail.link.paths.end()) return;
+  const Instant now = clock_.now();
+  if (rail.peer_stamp != 0 && now - path->dialled_at >= kLongLife) path->pause = {};
+  path->rail = nullptr;
+  put_off(*path, now);
 }
 
 // Of all that were left: what carried the ones before may be lost too.
@@ -171,8 +176,7 @@ void MessageBackend::erase_drained(Link& link) {
   if (link.lost) return;
   for (std::size_t i = 0; i < link.rails.size();) {
     Rail& rail = *link.rails[i];
-    const bool is_over = rail.lost && rail.session->endpoint() == nullptr;
-    if (is_over && !rail.window.is_in_use())
+    if (rail.is_left && !rail.window.is_in_use())
       links_->erase(rail);
     else
       ++i;

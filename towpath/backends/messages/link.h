@@ -84,7 +84,8 @@ class Rail {
   Link& link;
   std::unique_ptr<net::Session> session;
   bool lost = false;
-  Status why;  ///< when lost
+  Status why;            ///< when lost
+  bool is_left = false;  ///< and others do what it had to do
 
   std::uint64_t peer_stamp = 0;  ///< the newest; 0: none
   Instant stamp_heard_at;

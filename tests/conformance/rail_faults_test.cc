@@ -1,0 +1,124 @@
+// The n-th allocation fails, for every n, while a link leaves a rail. Once there is memory again it
+// goes on as if there had always been some, over one rail less for a while.
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <towpath/backends/messages/message_rails_fixture.h>
+#include <towpath/core/format.h>
+
+#include "failing_allocation.h"
+
+namespace towpath::backends::messages {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t kFaultsPool = 1024 * 1024;
+constexpr std::size_t kMostUnanswered = 1024;
+
+void survive(backend::Backend& backend) {
+  try {
+    backend.progress();
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+}
+
+class RailFaultsTest : public ::testing::TestWithParam<TransferOp> {
+ protected:
+  /// `meanwhile` is what fails, behind `prepare` and before `judge`.
+  void try_all(std::size_t rails, const std::function<void(RailPair&)>& prepare,
+               const std::function<void(RailPair&)>& meanwhile,
+               const std::function<void(RailPair&)>& judge) {
+    bool is_reached = true;
+    std::int64_t n = 0;
+    for (; is_reached; ++n) {
+      SCOPED_TRACE(cat("allocation ", n));
+      RailPair pair(rails, rails, kFaultsPool);
+      pair.network.step = 40'000;
+      reserve(pair);
+      prepare(pair);
+      if (HasFatalFailure()) return;
+      testing::fail_allocation(n);
+      meanwhile(pair);
+      is_reached = testing::stop_failing();
+      judge(pair);
+      if (HasFailure()) return;
+      ASSERT_LT(n, 10'000);
+    }
+    std::cout << n << " allocations\n";
+    EXPECT_GT(n, 3) << "nothing was tried";
+  }
+  static void bring_up(RailPair& pair) {
+    ASSERT_TRUE(pair.run_until([&] { return pair.rails_up() == pair.network.paths.size(); }));
+    pair.settle();
+  }
+  static void notify(RailPair& pair, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i)
+      ASSERT_TRUE(pair.near.backend->notify(*pair.way, as_bytes(std::to_string(i))).ok());
+  }
+  static void expect_notifications(RailPair& pair, std::size_t count) {
+    const auto& heard = pair.far.events.notifications;
+    EXPECT_TRUE(pair.run_until([&] { return heard.size() >= count; }, 1000, milliseconds(5)));
+    pair.run_until([] { return false; }, 200);
+    ASSERT_EQ(heard.size(), count);
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(heard[i].message, std::to_string(i));
+    for (std::size_t i = 0; i < kMostUnanswered; ++i)
+      ASSERT_TRUE(pair.near.backend->notify(*pair.way, as_bytes("y")).ok()) << i;
+  }
+  static void expect_all_up(RailPair& pair) {
+    const auto all_up = [&] { return pair.rails_up() == pair.network.paths.size(); };
+    EXPECT_TRUE(pair.run_until(all_up, 1000, milliseconds(20)));
+    EXPECT_TRUE(pair.near.events.losses.empty());
+    EXPECT_TRUE(pair.far.events.losses.empty());
+  }
+
+ private:
+  // What the test itself keeps takes none of the memory that fails.
+  static void reserve(RailPair& pair) {
+    for (RailSide* side : {&pair.near, &pair.far}) {
+      side->events.notifications.reserve(2 * kMostUnanswered);
+      side->events.losses.reserve(8);
+    }
+    pair.near.events.completions[pair.operation.get()].reserve(8);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Op, RailFaultsTest, ::testing::Values(TransferOp::read, TransferOp::write),
+                         [](const auto& op) {
+                           return op.param == TransferOp::read ? "read" : "write";
+                         });
+
+TEST_P(RailFaultsTest, rail_is_left_again_until_all_of_it_is_done) {
+  constexpr std::size_t kNotes = 5;
+  try_all(
+      3,
+      [](RailPair& pair) {
+        bring_up(pair);
+        pair.post(GetParam());
+        ASSERT_TRUE(pair.run_until([&] { return pair.network.moved[0] > 0; }));
+        ASSERT_EQ(pair.done(), 0U);
+        pair.network.paths[0].is_held = true;
+        notify(pair, kNotes);
+        pair.network.cut(0);
+        pair.network.paths[0].is_held = false;
+      },
+      [](RailPair& pair) {
+        for (int i = 0; i < 4; ++i) survive(*pair.near.backend);
+      },
+      [](RailPair& pair) {
+        ASSERT_TRUE(pair.run_until([&] { return pair.done() == 1; }, 5000));
+        EXPECT_TRUE(pair.outcome().ok()) << pair.outcome().to_string();
+        EXPECT_TRUE(pair.near.pool == pair.far.pool);
+        expect_notifications(pair, kNotes);
+        expect_all_up(pair);
+      });
+}
+
+}  // namespace
+}  // namespace towpath::backends::messages
