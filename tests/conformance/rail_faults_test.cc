@@ -1,5 +1,6 @@
-// The n-th allocation fails, for every n, while a link leaves a rail. Once there is memory again it
-// goes on as if there had always been some, over one rail less for a while.
+// The n-th allocation fails, for every n, while a link has several rails: as it takes
+// notifications, and as it leaves a rail. Once there is memory again it goes on as if there had
+// always been some, over one rail less for a while.
 #include <cstdint>
 #include <functional>
 #include <iostream>
@@ -93,6 +94,24 @@ INSTANTIATE_TEST_SUITE_P(Op, RailFaultsTest, ::testing::Values(TransferOp::read,
                          [](const auto& op) {
                            return op.param == TransferOp::read ? "read" : "write";
                          });
+
+// Over one rail: more than the containers of what came have room for.
+TEST_F(RailFaultsTest, notification_that_found_no_memory_comes_again) {
+  constexpr std::size_t kNotes = 60;
+  try_all(
+      2,
+      [](RailPair& pair) {
+        bring_up(pair);
+        notify(pair, kNotes);
+      },
+      [](RailPair& pair) {
+        for (std::size_t i = 0; i < 2 * kNotes; ++i) survive(*pair.far.backend);
+      },
+      [](RailPair& pair) {
+        expect_notifications(pair, kNotes);
+        expect_all_up(pair);
+      });
+}
 
 TEST_P(RailFaultsTest, rail_is_left_again_until_all_of_it_is_done) {
   constexpr std::size_t kNotes = 5;

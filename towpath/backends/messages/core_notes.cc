@@ -12,6 +12,16 @@ namespace {
 constexpr std::size_t kMaxUnansweredNotes = 1024;
 constexpr std::size_t kMaxUnansweredNoteBytes = 1024 * 1024;
 
+// One that throws leaves the rest for the next.
+void put_in_order(Notes& notes) {
+  for (auto next = notes.too_early.begin();
+       next != notes.too_early.end() && next->first == notes.arrived + 1;
+       next = notes.too_early.erase(next)) {
+    notes.waiting.push_back(std::move(next->second));
+    ++notes.arrived;
+  }
+}
+
 }  // namespace
 
 // ---- Notifications
@@ -81,6 +91,7 @@ void MessageBackend::take_note(Rail& rail, InboundText& inbound) {
     return links_->break_off(
         rail, sessions_->distrust(*rail.session,
                                   error(Code::denied, "a notification was altered on its way")));
+  put_in_order(notes);  // of what came before, some may have found no memory
   if (link.has_moved && (number <= notes.arrived || notes.too_early.contains(number))) {
     notes.is_asked_again = true;
     return links_->list(link);
@@ -90,20 +101,17 @@ void MessageBackend::take_note(Rail& rail, InboundText& inbound) {
                                                               number, " after ", notes.arrived)));
   }
   // A peer waits for answers when it has sent so much.
-  notes.held_bytes += inbound.text.size();
-  if (notes.held_bytes > kMaxUnansweredNoteBytes) {
+  const std::size_t bytes = inbound.text.size();
+  if (notes.held_bytes + bytes > kMaxUnansweredNoteBytes) {
     return links_->break_off(
-        link, error(Code::peer_lost, cat(link.name(), " sent notifications of ", notes.held_bytes,
-                                         " bytes without waiting for an answer")));
+        link,
+        error(Code::peer_lost, cat(link.name(), " sent notifications of ", notes.held_bytes + bytes,
+                                   " bytes without waiting for an answer")));
   }
-  notes.too_early.emplace(number, std::move(inbound.text));
-  for (auto next = notes.too_early.begin();
-       next != notes.too_early.end() && next->first == notes.arrived + 1;
-       next = notes.too_early.erase(next)) {
-    ++notes.arrived;
-    notes.waiting.push_back(std::move(next->second));
-  }
+  notes.too_early.emplace(number, std::move(inbound.text));  // what throws has changed nothing
+  notes.held_bytes += bytes;
   links_->list(link);
+  put_in_order(notes);
 }
 
 void MessageBackend::offer_notes(Link& link) {
