@@ -1,6 +1,6 @@
-// The n-th allocation fails, for every n, while a link has several rails: as it takes
-// notifications, and as it leaves a rail. Once there is memory again it goes on as if there had
-// always been some, over one rail less for a while.
+// The n-th allocation fails, for every n, while a link has several rails: as it finds its paths, as
+// it takes notifications, and as it leaves a rail. Once there is memory again it goes on as if
+// there had always been some, over one rail less for a while.
 #include <cstdint>
 #include <functional>
 #include <iostream>
@@ -137,6 +137,30 @@ TEST_P(RailFaultsTest, rail_is_left_again_until_all_of_it_is_done) {
         expect_notifications(pair, kNotes);
         expect_all_up(pair);
       });
+}
+
+// Also the first of them, over which the peer may be lost as long as it is alone.
+TEST_F(RailFaultsTest, paths_are_found_whole_or_again) {
+  std::size_t lost = 0;
+  try_all(
+      3, [](RailPair&) {},
+      [](RailPair& pair) {
+        for (int i = 0; i < 60; ++i) {
+          survive(*pair.near.backend);
+          survive(*pair.far.backend);
+        }
+      },
+      [&](RailPair& pair) {
+        pair.run_until([] { return false; }, 500, milliseconds(20));
+        if (!pair.near.events.losses.empty()) {
+          ++lost;
+          return;
+        }
+        expect_all_up(pair);
+        const std::string path = pair.near.backend->describe_path(*pair.near.memory, *pair.remote);
+        EXPECT_NE(path.find("; rails: 0, 1, 2"), std::string::npos) << path;
+      });
+  std::cout << lost << " lost their peer\n";
 }
 
 }  // namespace

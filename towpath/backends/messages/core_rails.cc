@@ -80,11 +80,15 @@ void MessageBackend::find_paths(Link& link, Instant now) {
   const auto taken =
       std::ranges::find(ways, first->session->endpoint()->path(), &net::MessagePath::name);
   if (taken != ways.end()) std::rotate(ways.begin(), taken, taken + 1);
-  for (std::size_t i = 0; i < carrier_.rails; ++i) {
+  std::vector<RailPath> paths(carrier_.rails);  // as one: what throws has found none
+  for (std::size_t i = 0; i < paths.size(); ++i) {
     const net::MessagePath& way = ways[i % ways.size()];
-    link.paths.push_back({.address = way.address, .name = way.name, .rail = nullptr, .due = now});
+    paths[i].address = way.address;
+    paths[i].name = way.name;
+    paths[i].due = now;
   }
-  link.paths.front().rail = first;
+  paths.front().rail = first;
+  link.paths = std::move(paths);
 }
 
 void MessageBackend::dial_due(Link& link, Instant now) {

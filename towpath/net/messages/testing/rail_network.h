@@ -137,13 +137,14 @@ class RailWorker final : public MessageWorker {
     const std::size_t path = address.size() > 1 ? static_cast<std::size_t>(address[1]) : 0;
     if (network_.paths[path].refuses) return error(Code::unavailable, "no way there");
     const std::uint64_t number = network_.next_connection_++;
+    // First: a connection without an endpoint would keep its owner.
+    auto endpoint = std::make_unique<RailEndpoint>(network_, buffers_, number, true);
     network_.connections[number] = {.path = path,
                                     .dialler = number_,
                                     .listener = static_cast<std::uint64_t>(address[0]),
                                     .dialler_owner = owner,
                                     .there = {.connection = number},
                                     .back = {.connection = number, .to_dialler = true}};
-    auto endpoint = std::make_unique<RailEndpoint>(network_, buffers_, number, true);
     TOWPATH_TRY(endpoint->send(std::move(first), nullptr, 0, {}));
     return Result<std::unique_ptr<MessageEndpoint>>(std::move(endpoint));
   }
@@ -158,9 +159,9 @@ class RailWorker final : public MessageWorker {
     const auto found = network_.connections.find(from);
     if (found == network_.connections.end() || found->second.listener != number_)
       return error(Code::not_found, "no such connection");
+    auto endpoint = std::make_unique<RailEndpoint>(network_, buffers_, from, false);
     found->second.listener_owner = owner;
-    return Result<std::unique_ptr<MessageEndpoint>>(
-        std::make_unique<RailEndpoint>(network_, buffers_, from, false));
+    return Result<std::unique_ptr<MessageEndpoint>>(std::move(endpoint));
   }
   bool progress() override { return network_.progress(number_); }
   bool arm() override { return true; }
