@@ -1,6 +1,6 @@
 // The n-th allocation fails, for every n, while a link has several rails: as it finds its paths, as
-// it takes notifications, and as it leaves a rail. Once there is memory again it goes on as if
-// there had always been some, over one rail less for a while.
+// it takes notifications, as it leaves a rail, and as it loses the last. Once there is memory again
+// it goes on as if there had always been some, over one rail less for a while.
 #include <cstdint>
 #include <functional>
 #include <iostream>
@@ -136,6 +136,44 @@ TEST_P(RailFaultsTest, rail_is_left_again_until_all_of_it_is_done) {
         EXPECT_TRUE(pair.near.pool == pair.far.pool);
         expect_notifications(pair, kNotes);
         expect_all_up(pair);
+      });
+}
+
+TEST_P(RailFaultsTest, link_ends_with_all_of_its_transfers) {
+  constexpr std::size_t kTransfers = 150;
+  std::vector<std::unique_ptr<backend::Operation>> operations;
+  const auto is_over = [&](RailPair& pair) {
+    for (const auto& operation : operations)
+      if (pair.near.events.count(*operation) == 0) return false;
+    return true;
+  };
+  try_all(
+      2,
+      [&](RailPair& pair) {
+        bring_up(pair);
+        operations.clear();
+        pair.post(GetParam(), 0, 4096);
+        ASSERT_TRUE(pair.run_until([&] { return pair.done() == 1; }));
+        for (std::size_t i = 0; i < kTransfers; ++i) {
+          operations.push_back(pair.near.backend->make_operation());
+          pair.near.events.completions[operations.back().get()].reserve(8);
+          operations.back()->post(
+              {.op = GetParam(), .connection = pair.way.get(), .segments = pair.segments});
+        }
+        pair.network.cut(0);
+        pair.network.cut(1);
+      },
+      [](RailPair& pair) {
+        for (int i = 0; i < 4; ++i) survive(*pair.near.backend);
+      },
+      [&](RailPair& pair) {
+        EXPECT_TRUE(pair.run_until([&] { return is_over(pair); }, 500, milliseconds(20)));
+        EXPECT_EQ(pair.near.events.losses.size(), 1U);
+        for (const auto& operation : operations) {
+          ASSERT_EQ(pair.near.events.count(*operation), 1U);
+          EXPECT_EQ(pair.near.events.last(*operation).status.code(), Code::peer_lost);
+        }
+        operations.clear();  // before their backend
       });
 }
 

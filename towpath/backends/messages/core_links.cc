@@ -110,10 +110,11 @@ void MessageBackend::report_loss(Link& link) {
   };
   if (clock_.now() < link.report_before && std::ranges::any_of(links_->busy(), holds_some))
     return links_->list(link);
-  if (std::exchange(link.is_loss_reported, true)) return;
+  if (link.is_loss_reported) return;
   // Copies: the events may drop connections, and with the last one the link.
   const Status reported = link.why;
   const std::vector connections = link.connections;
+  link.is_loss_reported = true;  // now: what throws comes again
   for (Connection* connection : connections) events_.on_peer_lost(*connection, reported);
 }
 

@@ -91,6 +91,7 @@ class MessageOperation : public backend::Operation, public backend::SliceLink {
   bool active = false;
   bool stopped = false;
   bool is_settled = false;                      ///< finished, and about to be reported
+  MessageOperation* settled_after = nullptr;    ///< the next one that is; null: none
   std::unique_ptr<backend::Operation> to_self;  ///< made when it is first posted to oneself
 };
 

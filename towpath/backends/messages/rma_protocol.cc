@@ -90,8 +90,10 @@ void RmaProtocol::stop_all(Link& link, const Status& why) {
 
 void RmaProtocol::settle(MessageOperation& operation) {
   if (!operation.is_finished() || operation.is_settled) return;
-  finished_.push_back(&operation);
   operation.is_settled = true;
+  operation.settled_after = nullptr;
+  (first_settled_ == nullptr ? first_settled_ : last_settled_->settled_after) = &operation;
+  last_settled_ = &operation;
 }
 
 void RmaProtocol::deliver() {
@@ -101,10 +103,10 @@ void RmaProtocol::deliver() {
     ~Delivering() { flag = false; }
     bool& flag;
   } const delivering(delivering_);
-  while (!finished_.empty()) {
-    MessageOperation& operation = *finished_.front();
+  while (first_settled_ != nullptr) {
+    MessageOperation& operation = *first_settled_;
     const Completion completion = operation.completion();  // first: what throws comes again
-    finished_.pop_front();
+    first_settled_ = operation.settled_after;
     operation.unlink();
     operation.active = false;
     events_.on_complete(operation, completion);

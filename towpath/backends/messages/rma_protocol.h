@@ -11,8 +11,6 @@
 // again. Completions are reported by deliver(), never from inside a message. Thread: loop.
 #pragma once
 
-#include <deque>
-
 #include <towpath/backends/messages/link_table.h>
 
 namespace towpath::backends::messages {
@@ -84,7 +82,9 @@ class RmaProtocol {
   sys::GuardedCopy& guard_;
   const bool takes_devices_;
   std::uint64_t last_id_ = 0;
-  std::deque<MessageOperation*> finished_;
+  // To be reported: a chain, since transfers end also when there is no memory.
+  MessageOperation* first_settled_ = nullptr;
+  MessageOperation* last_settled_ = nullptr;  ///< meaningless when there is no first
   bool delivering_ = false;
 };
 
