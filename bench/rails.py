@@ -205,12 +205,12 @@ def measure_slow(network, args):
     for op in "read", "write":
         times = []
         for _ in range(args.rounds):
-            pair, _, begun = in_mid_transfer(network, args, op, 1 / 3)
+            pair, _, _ = in_mid_transfer(network, args, op, 1 / 3)
+            slowed = time.monotonic()  # first: it may be left before `tc` has returned
             network.shape(1, args.rate / 100, "change")
-            slowed = time.monotonic()
             pair.end()
-            left = [said["at"] for said in pair.mover.logs if "rail was left" in said["log"] and said["at"] > begun]
-            times.append(left[0] - slowed if left else float("nan"))
+            left = [said["at"] for said in pair.mover.logs if "rail was left" in said["log"] and said["at"] > slowed]
+            times.append(left[0] - slowed if left else float("inf"))  # a miss, which the most below shows
             pair.close()
         print(f"1 % of its rate, {op}: left after {median(times) * 1000:.0f} ms, {max(times) * 1000:.0f} at most", flush=True)
 
