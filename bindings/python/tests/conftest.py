@@ -3,6 +3,7 @@ import faulthandler
 import itertools
 import logging
 import os
+import shutil
 
 import pytest
 
@@ -35,6 +36,15 @@ def watchdog():
     faulthandler.dump_traceback_later(240, exit=True, file=_terminal[0])
     yield
     faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(autouse=True)
+def no_files_are_left(request):
+    """A store takes 256 MiB of the disk at its first block, and pytest keeps the folders of three runs."""
+    folder = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
+    yield
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
