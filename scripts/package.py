@@ -2,13 +2,15 @@
 """Makes what users install, in build/package: a wheel `towpath` for each Python of this machine, the sdist, the
 wheel `towpath-nixl`, and packages for Debian. `./dev package` calls it.
 
-    package.py [--python VERSION]... [--no-debian]
+    package.py [--python VERSION]... [--no-debian] [--machine aarch64]
 
-The wheels have every library inside that a machine may lack (scripts/static_libraries.py, then auditwheel), and
-are tagged for the oldest glibc that they run with. scripts/package_test.py tries what was made.
+With `--machine aarch64` only wheels are made, for that machine, by a cross-compiler, beside what is there. Wheels have
+every library inside that a machine may lack (scripts/static_libraries.py, then auditwheel), and are tagged for the
+oldest glibc that they run with. scripts/package_test.py and scripts/emulated_test.py try what was made.
 """
 import argparse
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -18,12 +20,12 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import aarch64  # noqa: E402
 import newer_python  # noqa: E402
 import debian_roots  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/wheel"  # kept between calls
-TREE = ROOT / "build/portable"  # as deep as the presets: ccache gives what they compiled
 OUT = ROOT / "build/package"
 LARGEST = 15 << 20  # a wheel
 JOBS = str(len(os.sched_getaffinity(0)))
@@ -47,6 +49,12 @@ def run(command, log=None, **options):
     print(f"  {time.monotonic() - start:.0f} s", flush=True)
 
 
+def headers(python):
+    """The folder where it has them; nothing for one that cannot make environments."""
+    return subprocess.run([python, "-c", "import sysconfig, venv, ensurepip; print(sysconfig.get_paths()['include'])"],
+                          capture_output=True, text=True).stdout.strip()
+
+
 def interpreters():
     """By version: each CPython here that has its headers. Debian's own in the places of pyenv, too."""
     found = {}
@@ -54,9 +62,8 @@ def interpreters():
         places = [f"/usr/bin/python{version}", f"/usr/local/bin/python{version}",
                   *sorted(map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")))]
         for place in filter(os.path.exists, places):
-            headers = subprocess.run([place, "-c", "import sysconfig, venv, ensurepip; print(sysconfig.get_paths()['include'])"],
-                                     capture_output=True, text=True).stdout.strip()
-            if headers and (Path(headers) / "Python.h").is_file():
+            where = headers(place)
+            if where and (Path(where) / "Python.h").is_file():
                 found[version] = place
     return found
 
@@ -84,23 +91,49 @@ def environment(name, python, packages):
     return folder / "bin/python"
 
 
-def build_wheel(version, python):
+class Native:
+    """How wheels are compiled for this machine."""
+    machine, folder = platform.machine(), WORK
+    tree = ROOT / "build/portable"  # as deep as the presets: ccache gives what they compiled
+
+    def static_libraries(self):
+        return [], {}
+
+    def options(self, *_):
+        return {}
+
+    def variables(self, *_):
+        return {"CC": "cc", "CXX": "c++", "PKG_CONFIG_PATH": f"{WORK}/libraries/lib/pkgconfig"}
+
+    def repair(self):
+        return [], []
+
+
+def build_wheel(version, python, compiler):
     """The wheel of one Python, with its libraries inside, into OUT. All are built in one folder, where only the binding
     is compiled for a further Python; CMake answers its questions anew for each, and after a change of the libraries."""
     builder = environment(f"python{version}", python, BUILDERS)
     repairer = environment("auditwheel", sys.executable, REPAIRERS)
-    raw, libraries = WORK / f"raw{version}", WORK / "libraries"
+    raw, libraries = compiler.folder / f"raw{version}", compiler.folder / "libraries"
     shutil.rmtree(raw, ignore_errors=True)
-    (TREE / "CMakeCache.txt").unlink(missing_ok=True)
-    run([builder, "-m", "build", "--wheel", "--no-isolation", "--outdir", raw, f"-Cbuild-dir={TREE}",
-         "-Ccmake.define.TOWPATH_WERROR=ON", f"-Ccmake.define.TOWPATH_WHEEL_LICENSES={libraries}/licenses", "."],
-        log=WORK / f"wheel{version}.log",
-        env={"CMAKE_BUILD_PARALLEL_LEVEL": JOBS, **os.environ, "CC": "cc", "CXX": "c++",
-             "PKG_CONFIG_PATH": f"{libraries}/lib/pkgconfig"})
+    (compiler.tree / "CMakeCache.txt").unlink(missing_ok=True)
+    options = {"TOWPATH_WERROR": "ON", "TOWPATH_WHEEL_LICENSES": libraries / "licenses",
+               **compiler.options(libraries, builder.parent.parent)}  # pybind11 is in the latter
+    run([builder, "-m", "build", "--wheel", "--no-isolation", "--outdir", raw, f"-Cbuild-dir={compiler.tree}",
+         *(f"-Ccmake.define.{name}={value}" for name, value in options.items()), "."], log=compiler.folder / f"wheel{version}.log",
+        env={"CMAKE_BUILD_PARALLEL_LEVEL": JOBS, **os.environ, **compiler.variables(version, headers(python))})
     wheel, = raw.glob("*.whl")
-    tools = f"{repairer.parent}:{os.environ['PATH']}"
-    run([repairer, "-m", "auditwheel", "repair", "--strip", "-w", OUT, wheel], log=WORK / f"repair{version}.log",
-        env={**os.environ, "PATH": tools})
+    repair, tools = compiler.repair()
+    run([repairer, "-m", "auditwheel", "repair", *repair, "--strip", "-w", OUT, wheel],
+        log=compiler.folder / f"repair{version}.log",
+        env={**os.environ, "PATH": ":".join([*tools, str(repairer.parent), os.environ["PATH"]])})
+
+
+def build_wheels(pythons, compiler):
+    options, variables = compiler.static_libraries()
+    run([sys.executable, "scripts/static_libraries.py", compiler.folder / "libraries", *options], env={**os.environ, **variables})
+    for version, python in pythons.items():
+        build_wheel(version, python, compiler)
 
 
 def build_pure(python):
@@ -150,6 +183,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--python", action="append", metavar="VERSION", help="only this one, 3.11 for example; may be repeated")
     arguments.add_argument("--no-debian", action="store_true", help="without packages for Debian")
+    arguments.add_argument("--machine", choices=[aarch64.NAME], help="wheels for that one alone, by a cross-compiler")
     args = arguments.parse_args()
     here = with_newer(interpreters(), args.python)
     wanted = args.python or list(here)
@@ -157,14 +191,18 @@ def main():
     if skipped and not args.python:
         print(f"no wheel for Python {' '.join(skipped)}: no interpreter with headers here", flush=True)
     check_versions()
+    try:
+        compiler = aarch64.Cross() if args.machine else Native()
+    except debian_roots.Missing as missing:
+        sys.exit(f"package: no wheel for {args.machine}: {missing}")
     before = among_sources()
-    shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir(parents=True)
-    run([sys.executable, "scripts/static_libraries.py", WORK / "libraries"])
-    for version in wanted:
-        build_wheel(version, here[version])
+    OUT.mkdir(parents=True, exist_ok=True)
+    for old in OUT.iterdir():  # each machine's are made anew by themselves
+        if (compiler.machine == aarch64.NAME) == old.name.endswith(f"_{aarch64.NAME}.whl"):
+            old.unlink()
+    build_wheels({version: here[version] for version in wanted}, compiler)
     build_pure((wanted[0], here[wanted[0]]))
-    if not args.no_debian:
+    if not args.no_debian and not args.machine:
         build_debian()
     left = among_sources() - before
     if left:  # an egg-info there is taken for an installed package

@@ -7,6 +7,7 @@ roots of systems that have that Python, the sdist where the compiler is, the pac
 """
 import argparse
 import os
+import platform
 import re
 import shlex
 import subprocess
@@ -91,8 +92,12 @@ def try_python(python, work):
     print("  " + said.strip().splitlines()[-1])
 
 
+def wheels_of(version, machine=platform.machine()):
+    return list(OUT.glob(f"towpath-*-cp{version.replace('.', '')}-*_{machine}.whl"))
+
+
 def try_wheel(version, python):
-    wheel, = OUT.glob(f"towpath-*-cp{version.replace('.', '')}-*.whl")
+    wheel, = wheels_of(version)
     nixl, = OUT.glob("towpath_nixl-*.whl")
     with tempfile.TemporaryDirectory(prefix="towpath-package-") as folder:
         work = Path(folder)
@@ -134,7 +139,7 @@ def in_root(suite, packages, script, *files, source=None):
 def try_wheel_in_root(suite, source, here):
     """Installed by pip, without an index, into a system that has Python and numpy."""
     system, version = SYSTEMS[suite]
-    wheels = list(OUT.glob(f"towpath-*-cp{version.replace('.', '')}-*.whl"))
+    wheels = wheels_of(version)
     if not wheels:
         print(f"  {system}: not tried: no wheel for its Python {version}")
         return
@@ -185,14 +190,14 @@ def main():
     arguments.add_argument("--ubuntu", metavar="MIRROR", help="where Ubuntu's packages are, for roots of it")
     args = arguments.parse_args()
     here = with_newer(interpreters(), args.python)
-    made = [version for version in here if list(OUT.glob(f"towpath-*-cp{version.replace('.', '')}-*.whl"))]
+    made = [version for version in here if wheels_of(version)]
     if not made:
         sys.exit("package test: no wheel in build/package: ./dev package makes them")
     for version in args.python or made:
         print(f"Python {version}: {here[version]}", flush=True)
         try_wheel(version, here[version])
     if not args.no_sdist:
-        try_sdist(here[made[-1]])
+        try_sdist(next(here[version] for version in reversed(made) if version in interpreters()))  # one with a pip of its own
     if not args.no_roots:
         try_roots(here, args.ubuntu)
 

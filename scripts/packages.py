@@ -19,6 +19,7 @@ PACKAGES = {
     "bench": "fio ucx-utils python3-venv openmpi-bin libopenmpi-dev",
     "package": "dpkg-dev python3-venv abigail-tools",
     "roots": "mmdebstrap",
+    "cross": "g++-aarch64-linux-gnu qemu-user-static",
     "cover": "gcovr",
     "qemu": "qemu-system-x86",
     "kernel": "flex bison bc libelf-dev xz-utils",

@@ -20,9 +20,10 @@ from debian_roots import Missing
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build/platforms"
 ARM = "aarch64-linux-gnu"
-CROSS = ("-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64", f"-DCMAKE_C_COMPILER={ARM}-gcc",
-         f"-DCMAKE_CXX_COMPILER={ARM}-g++", "-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64-static",
-         f"-DCMAKE_LIBRARY_ARCHITECTURE={ARM}", "-DTOWPATH_PYTHON=OFF")
+CROSS_COMPILER = {"CMAKE_SYSTEM_NAME": "Linux", "CMAKE_SYSTEM_PROCESSOR": "aarch64", "CMAKE_C_COMPILER": f"{ARM}-gcc",
+                  "CMAKE_CXX_COMPILER": f"{ARM}-g++", "CMAKE_LIBRARY_ARCHITECTURE": ARM}
+CROSS = (*(f"-D{name}={value}" for name, value in CROSS_COMPILER.items()),
+         "-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64-static", "-DTOWPATH_PYTHON=OFF")
 # The suites of whole modules; without --targets the platforms build and run these.
 SUITES = [f"{module}_test" for module in ("core", "sys", "wire", "telemetry", "run", "net", "device", "memory",
                                           "layout", "backend", "agent", "kv")]

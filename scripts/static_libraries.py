@@ -2,17 +2,18 @@
 """Makes the folder of libraries that a portable wheel has inside: archives alone, and descriptions of them for
 pkg-config, so that CMake finds these before the system's shared ones.
 
-    static_libraries.py FOLDER
+    static_libraries.py FOLDER [--root ROOT] [-DNAME=VALUE]...
 
 liburing and OpenSSL are Debian's own archives (that of xxHash does not choose by the processor). libcurl is built
 from Debian's source with what Towpath uses, HTTP over OpenSSL, since the archive of Debian would bring 30 more
-libraries. Does nothing when all is there and of the versions that are installed.
+libraries. Does nothing when all is there and of the versions that are installed. For another machine, ROOT has its
+packages, PKG_CONFIG_LIBDIR is set to what describes them, and further options tell CMake how it is compiled for.
 """
+import argparse
 import os
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -31,6 +32,8 @@ CURL_OPTIONS = {
     "CURL_USE_LIBPSL": "OFF", "USE_LIBIDN2": "OFF", "USE_NGHTTP2": "OFF",
     # Each distribution keeps its authorities elsewhere: towpath/net/http looks for them.
     "CURL_CA_BUNDLE": "none", "CURL_CA_PATH": "none", "CURL_CA_FALLBACK": "ON",
+    # It finds that out by running a program; else it would use select(), which knows descriptors below 1024 alone.
+    "HAVE_POLL_FINE": "ON",
 }
 
 
@@ -43,8 +46,8 @@ def answer(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def installed(package):
-    return answer("dpkg-query", "-W", "-f", "${Version}", package)
+def installed(root, package):
+    return answer("dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Version}", package)
 
 
 def fetch_source(name, version, work):
@@ -59,14 +62,14 @@ def fetch_source(name, version, work):
     return folder
 
 
-def build_curl(folder):
+def build_curl(folder, version, further):
     """Into FOLDER/lib and FOLDER/include."""
     with tempfile.TemporaryDirectory() as work:
-        source = fetch_source("curl", installed(CURL), Path(work))
+        source = fetch_source("curl", version, Path(work))
         options = {**CURL_OPTIONS, "CMAKE_INSTALL_PREFIX": folder}
         if shutil.which("ccache"):
             options["CMAKE_C_COMPILER_LAUNCHER"] = "ccache"
-        run(["cmake", "-S", source, "-B", f"{work}/build", "-G", "Ninja", *(f"-D{k}={v}" for k, v in options.items())],
+        run(["cmake", "-S", source, "-B", f"{work}/build", "-G", "Ninja", *(f"-D{k}={v}" for k, v in options.items()), *further],
             stdout=subprocess.DEVNULL)
         run(["cmake", "--build", f"{work}/build", "--target", "install"], stdout=subprocess.DEVNULL)
         shutil.copy(source / "COPYING", folder / "licenses/libcurl")
@@ -81,27 +84,30 @@ def describe(folder, name, version, libraries):
 
 
 def main():
-    folder = Path(sys.argv[1]).resolve()
-    versions = "".join(f"{package} {installed(package)}\n" for package in [CURL, *LICENSED, *(p for _, p in DEBIANS.values())])
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("folder", type=lambda text: Path(text).resolve())
+    arguments.add_argument("--root", default="", help="with the packages of another machine")
+    args, further = arguments.parse_known_args()
+    folder, root = args.folder, args.root
+    versions = "".join(f"{package} {installed(root, package)}\n" for package in [CURL, *LICENSED, *(p for _, p in DEBIANS.values())])
     done = folder / "done"  # written last
     if done.is_file() and done.read_text() == versions:
-        return 0
+        return
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "lib/pkgconfig").mkdir(parents=True)
     (folder / "licenses").mkdir()
-    build_curl(folder)
+    build_curl(folder, installed(root, CURL), further)
     for name, (libraries, package) in DEBIANS.items():
         for library in libraries:
-            shutil.copy(f"{answer('pkg-config', '--variable=libdir', name)}/lib{library}.a", folder / "lib")
+            shutil.copy(f"{root}{answer('pkg-config', '--variable=libdir', name)}/lib{library}.a", folder / "lib")
         describe(folder, name, answer("pkg-config", "--modversion", name), libraries)
-        shutil.copy(f"/usr/share/doc/{package}/copyright", folder / "licenses" / name)
+        shutil.copy(f"{root}/usr/share/doc/{package}/copyright", folder / "licenses" / name)
     for package in LICENSED:
-        shutil.copy(f"/usr/share/doc/{package}/copyright", folder / "licenses" / package.removesuffix("-dev"))
+        shutil.copy(f"{root}/usr/share/doc/{package}/copyright", folder / "licenses" / package.removesuffix("-dev"))
     describe(folder, "libcurl", answer("pkg-config", "--modversion", "libcurl"), ["curl", "ssl", "crypto"])
     done.write_text(versions)
-    return 0
 
 
 if __name__ == "__main__":
     os.environ["DEBIAN_FRONTEND"] = "noninteractive"
-    sys.exit(main())
+    main()
