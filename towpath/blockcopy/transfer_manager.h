@@ -40,9 +40,9 @@ namespace towpath::blockcopy {
 /// An agent, and device memory besides that no backend of it takes.
 ///
 /// A device's own streams move its memory to and from the host without any backend, so a cache on a
-/// GPU is of use on a machine whose agent cannot reach GPUs. What a backend takes is registered with
-/// the agent as ever; device memory that none takes is kept here, known to no backend.
-/// Thread: any.
+/// GPU is of use on a machine whose agent cannot reach GPUs. What a backend takes is registered
+/// with the agent as ever; device memory that none takes is kept here, known to no backend. Thread:
+/// any.
 class DeviceRegistrar final : public memory::Registrar {
  public:
   /// `agent` must outlive it.

@@ -17,9 +17,8 @@ namespace towpath::device {
 
 /// A mark in a stream, which others can wait for.
 ///
-/// It stands for the last record() made of it (Stream::record). One that was never recorded is done,
-/// and waiting for it is no work.
-/// Thread: any.
+/// It stands for the last record() made of it (Stream::record). One that was never recorded is
+/// done, and waiting for it is no work. Thread: any.
 class Event {
  public:
   Event() = default;

@@ -47,7 +47,7 @@ struct Part {
 /// One slot of host memory on its way: bytes of one operation, at most a slot of
 /// them, in at most kMaxParts pieces that lie anywhere.
 ///
-///   read    free -> moving (the backend fills the slot) -> arrived -> copying to the device -> free
+///   read    free -> moving (the backend fills the slot) -> arrived -> copying -> free
 ///   write   free -> copying to the host -> moving (the backend takes it) -> arrived -> free
 ///
 /// Thread: loop.

@@ -43,8 +43,8 @@ struct BucketPage {
 /// and taking one away. Whoever opens a tier of objects brings one (standard/object_place.h); kv
 /// knows no store.
 ///
-/// Each question is answered once, in progress(), unless the bucket dies before. Thread: that of the
-/// tier that has it.
+/// Each question is answered once, in progress(), unless the bucket dies before. Thread: that of
+/// the tier that has it.
 class ObjectBucket {
  public:
   using Listed = std::function<void(Result<BucketPage>)>;
