@@ -2,6 +2,8 @@
 import http.server
 import json
 import logging
+import socket
+import struct
 import threading
 import urllib.error
 import urllib.request
@@ -15,7 +17,8 @@ class FakeServer:
     """Slots that know tokens; a state is a file of them. What a completion finds in its slot is its `cache_n`."""
 
     def __init__(self, folder, slots=2):
-        self.folder, self.slots, self.refuses = folder, [[] for _ in range(slots)], ""
+        self.folder, self.slots, self.refuses, self.model = folder, [[] for _ in range(slots)], "", "/m"
+        self.tasks, self.task = {}, 0
         self.under_way, self.most_at_once, self.go_on = 0, 0, threading.Event()
         self.go_on.set()
         fake = self
@@ -26,8 +29,9 @@ class FakeServer:
                 pass
 
             def do_GET(self):
-                facts = {"total_slots": len(fake.slots), "model_path": "/m"} if self.path == "/props" else {"data": []}
-                self.answer(200, facts)
+                self.answer(200, {"/props": {"total_slots": len(fake.slots), "model_path": fake.model},
+                                  "/slots": [{"id": slot, "id_task": fake.tasks.get(slot)} for slot in range(len(fake.slots))],
+                                  "/v1/models": {"data": []}}[self.path])
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -70,7 +74,12 @@ class FakeServer:
         knows, self.under_way = self.slots[slot], self.under_way - 1
         same = next((i for i, (a, b) in enumerate(zip(knows, prompt)) if a != b), min(len(knows), len(prompt)))
         self.slots[slot] = [*prompt, 1]
+        self.tasks[slot] = self.task = self.task + 1
         return {"cache_n": same, "slot": slot}
+
+    def forget(self):
+        """As another life of it begins."""
+        self.slots, self.tasks, self.task = [[] for _ in self.slots], {}, 0
 
     def close(self):
         self.http.shutdown()
@@ -106,7 +115,7 @@ class Pair:
 
     def begin(self):
         server = llama.Server(f"http://127.0.0.1:{self.fake.http.server_port}", self.work / "slots")
-        self.sidecar = llama.Sidecar(server, Watched(self.work / "kv", self.limit, server.identity("")))
+        self.sidecar = llama.Sidecar(server, lambda identity: Watched(self.work / "kv", self.limit, identity))
         self.front = http.server.ThreadingHTTPServer(("127.0.0.1", 0), llama._handler(self.sidecar))
         self.front.daemon_threads = False
         threading.Thread(target=self.front.serve_forever, args=(0.02,), daemon=True).start()
@@ -118,7 +127,7 @@ class Pair:
 
     def restart(self):
         self.end()
-        self.fake.slots = [[] for _ in self.fake.slots]
+        self.fake.forget()
         self.begin()
 
     @property
@@ -164,6 +173,26 @@ def test_a_slot_that_knows_it_is_taken_as_it_is(pair):
     pair.complete(TALKS[1])
     assert pair.complete([*TALKS[0], 1, 2]) == 51
     assert pair.figures["restored"] == 0
+
+
+def test_a_server_that_began_anew_alone_is_given_its_states(pair):
+    pair.complete(TALKS[0])
+    pair.fake.forget()
+    assert pair.complete([*TALKS[0], 1, 2]) == 51
+    assert pair.figures["restored"] == 1
+
+
+def test_a_server_that_has_another_model_now_gets_none_of_the_old_one_s_states(pair):
+    pair.complete(TALKS[0])
+    pair.fake.forget()
+    pair.fake.model = "/another"
+    json.loads(pair.ask("/completion", {"prompt": [*TALKS[0], 1, 2]}))
+    pair.sidecar.states.await_keeps(1)
+    assert pair.figures["restored"] == 0
+    pair.fake.forget()
+    pair.fake.model = "/m"
+    json.loads(pair.ask("/completion", {"prompt": TALKS[1]}))
+    assert pair.complete([*TALKS[0], 1, 2]) == 51, "they are there for the first model"
 
 
 def test_what_is_damaged_is_computed(pair):
@@ -227,6 +256,28 @@ def test_a_server_that_moves_no_state_still_answers(pair, refused):
     pair.end()  # after what is under way
     assert pair.figures["failed"] == 1
     pair.begin()
+
+
+def test_a_client_that_hangs_up_costs_no_slot(tmp_path):
+    pair = Pair(tmp_path, slots=1)
+    pair.fake.go_on.clear()
+    body = json.dumps({"prompt": TALKS[0]}).encode()
+    with socket.create_connection(("127.0.0.1", pair.front.server_port)) as client:
+        client.sendall(b"POST /completion HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed by a reset
+    pair.fake.go_on.set()
+    assert pair.complete(TALKS[1]) == 0
+    pair.end()
+    pair.fake.close()
+
+
+@pytest.mark.parametrize("header,status", [(b"Transfer-Encoding: chunked", b"411"), (b"Content-Length: -1", b"411"),
+                                           (b"Content-Length: 999999999999", b"413")])
+def test_bodies_without_an_end_are_refused(pair, header, status):
+    with socket.create_connection(("127.0.0.1", pair.front.server_port)) as client:
+        client.sendall(b"POST /completion HTTP/1.1\r\n" + header + b"\r\n\r\n")
+        assert client.makefile("rb").readline().split()[1] == status
+    assert pair.complete(TALKS[0]) == 0
 
 
 def test_a_server_that_is_gone_is_reported(pair):

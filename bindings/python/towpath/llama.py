@@ -29,10 +29,11 @@ import urllib.parse
 
 from towpath._settings import size_in_bytes
 from towpath.connector import Blobs
-from towpath.errors import Corrupt, Error
+from towpath.errors import Corrupt, Error, NotFound
 
 _logger = logging.getLogger("towpath.llama")
 _GENERATES = ("/completion", "/completions", "/v1/completions", "/chat/completions", "/v1/chat/completions")
+_LONGEST = 256 << 20  # of a request's body
 _HOP = ("connection", "transfer-encoding", "keep-alive", "host")  # headers of one connection
 
 
@@ -103,44 +104,63 @@ class States:
             if name not in self._lengths:
                 return None
             self._lengths[name] = self._lengths.pop(name)  # used last
-            try:
-                return self._blobs.restore(name, context=self._context)
-            except Error as why:
-                self.figures["damaged" if isinstance(why, Corrupt) else "failed"] += 1
-                _logger.warning("%s", why)
-                self._drop(name)
-                return None
+        try:
+            return self._blobs.restore(name, context=self._context)
+        except NotFound:
+            return None  # evicted meanwhile
+        except Error as why:
+            self.count("damaged" if isinstance(why, Corrupt) else "failed", why)
+            self._drop([name])
+            return None
 
     def keep(self, name, data):
+        if len(data) > self._limit:
+            return
         with self._lock:
-            if len(data) > self._limit:
-                return
             self._lengths.pop(name, None)
-            while self._lengths and sum(self._lengths.values()) + len(data) > self._limit:
-                self._drop(next(iter(self._lengths)))
-                self.figures["evicted"] += 1
-            try:
-                self._blobs.save(name, data, context=self._context)
-                self._lengths[name] = len(data)
-                self.figures["kept"] += 1
-            except Error as why:
-                self.figures["failed"] += 1
-                _logger.warning("%s", why)
-
-    def _drop(self, name):
-        del self._lengths[name]
+            kept, oldest = sum(self._lengths.values()) + len(data), []
+            for other, length in self._lengths.items():
+                if kept <= self._limit:
+                    break
+                oldest.append(other)
+                kept -= length
+            self._lengths[name] = len(data)  # its room is taken before it is written
+        self._drop(oldest)
+        for _ in oldest:
+            self.count("evicted")
         try:
-            self._blobs.remove(name)
+            self._blobs.save(name, data, context=self._context)
+            self.count("kept")
         except Error as why:
+            self.count("failed", why)
+            self._drop([name])
+
+    def count(self, what, why=None):
+        """One more of the figures; `why` is for the log."""
+        with self._lock:
+            self.figures[what] += 1
+        if why is not None:
             _logger.warning("%s", why)
+
+    def _drop(self, names):
+        for name in names:
+            with self._lock:
+                is_ours = self._lengths.pop(name, None) is not None
+            try:
+                if is_ours:
+                    self._blobs.remove(name)
+            except NotFound:
+                pass
+            except Error as why:
+                _logger.warning("%s", why)
 
 
 class Server:
     """The llama-server behind. Raises OSError where it does not answer as it should."""
 
-    def __init__(self, url, folder):
+    def __init__(self, url, folder, name_space=""):
         parts = urllib.parse.urlsplit(url)
-        self._address, self._folder = (parts.hostname, parts.port or 80), pathlib.Path(folder)
+        self._address, self._folder, self._name_space = (parts.hostname, parts.port or 80), pathlib.Path(folder), name_space
 
     def ask(self, method, path, body=None, headers=None):
         """A response whose body is still to be read. Its connection ends with it."""
@@ -160,10 +180,17 @@ class Server:
     def slots(self):
         return self.ask_json("GET", "/props")["total_slots"]
 
-    def identity(self, name_space):
+    def task_of(self, slot):
+        """The number of the last task that it had; None: it had none, or the server does not say."""
+        try:
+            return next(one.get("id_task") for one in self.ask_json("GET", "/slots") if one["id"] == slot)
+        except (OSError, KeyError, StopIteration):
+            return None
+
+    def identity(self):
         """What a state depends on."""
         props, models = self.ask_json("GET", "/props"), self.ask_json("GET", "/v1/models")
-        facts = [name_space, props.get("model_path"), props.get("build_info"), props.get("chat_template"),
+        facts = [self._name_space, props.get("model_path"), props.get("build_info"), props.get("chat_template"),
                  [model.get("meta") for model in models.get("data", ())]]
         try:
             file = os.stat(props.get("model_path") or "")
@@ -191,17 +218,22 @@ class Server:
 
 
 class Slots:
-    """The slots that are free, and what each knows. Thread: any."""
+    """The slots that are free, and what each knows: a conversation, and the server's number of the task that it was left
+    with. Thread: any."""
 
     def __init__(self, count):
         self._changed = threading.Condition()
-        self._free = dict.fromkeys(range(count), "")  # what it knows, by slot, the one that is free for longest first
+        self._free = dict.fromkeys(range(count), ("", None))  # the one that is free for longest first
 
     def take(self, wanted):
         """(slot, what it knows): the one that knows the best of `wanted`, else the one that is free for longest. Waits."""
+        def rank(slot):
+            name, _ = self._free[slot]
+            return wanted.index(name) if name in wanted else len(wanted)
+
         with self._changed:
             self._changed.wait_for(lambda: self._free)
-            slot = min(self._free, key=lambda one: wanted.index(self._free[one]) if self._free[one] in wanted else len(wanted))
+            slot = min(self._free, key=rank)
             return slot, self._free.pop(slot)
 
     def give_back(self, slot, knows):
@@ -211,20 +243,33 @@ class Slots:
 
 
 class Sidecar:
+    """`make_states` opens those of a server's identity."""
 
-    def __init__(self, server, states):
-        self.server, self.states, self.slots = server, states, Slots(server.slots())
+    def __init__(self, server, make_states):
+        self.server, self._make_states, self._lock = server, make_states, threading.Lock()
+        self._identity, self.slots = server.identity(), Slots(server.slots())
+        self.states = make_states(self._identity)
 
     def prepare(self, conversation):
         """A slot that knows as much of it as there is to be had."""
-        wanted = conversation.known(self.states.names())
-        slot, knows = self.slots.take(wanted)
+        slot, (knows, task) = self.slots.take(conversation.known(self.states.names()))
         try:
+            if task is None or self.server.task_of(slot) != task:  # another has had it, or the server is another life
+                knows = ""
+                self._follow_server()
+            wanted = conversation.known(self.states.names())
             self._restore(slot, wanted[:wanted.index(knows)] if knows in wanted else wanted)
         except BaseException:
-            self.slots.give_back(slot, "")
+            self.slots.give_back(slot, ("", None))
             raise
         return slot
+
+    def _follow_server(self):
+        with self._lock:
+            identity = self.server.identity()
+            if identity != self._identity:
+                _logger.info("the server has another model, or is another build: its states are others")
+                self._identity, self.states = identity, self._make_states(identity)
 
     def _restore(self, slot, wanted):
         """The first of them that can be had, if any."""
@@ -234,18 +279,19 @@ class Sidecar:
                 continue
             try:
                 self.server.restore(slot, data)
-                self.states.figures["restored"] += 1
-            except OSError as why:
-                self.states.figures["failed"] += 1
-                _logger.warning("%s", why)
+                self.states.count("restored")
+            except (OSError, http.client.HTTPException) as why:
+                self.states.count("failed", why)
             return
 
     def keep(self, slot, name):
+        """What the slot knows now."""
         try:
             self.states.keep(name, self.server.save(slot))
-        except OSError as why:
-            self.states.figures["failed"] += 1
-            _logger.warning("%s", why)
+            return name, self.server.task_of(slot)
+        except (OSError, http.client.HTTPException) as why:
+            self.states.count("failed", why)
+            return "", None
 
 
 def _handler(sidecar):
@@ -258,24 +304,37 @@ def _handler(sidecar):
         def do_GET(self):
             if self.path == "/towpath/figures":
                 return self._answer_json(200, sidecar.states.figures)
-            self._forward(None)
+            self._forward(self._body())
+
+        do_HEAD = do_OPTIONS = do_PUT = do_DELETE = do_GET
 
         def do_POST(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self._body()
             try:
-                asked = json.loads(body) if self.path.split("?")[0] in _GENERATES else None
+                asked = json.loads(body) if body and self.path.split("?")[0] in _GENERATES else None
             except ValueError:
                 asked = None  # the server says what is wrong with it
             conversation = Conversation(asked) if isinstance(asked, dict) else None
             if conversation is None or not conversation.pieces:
                 return self._forward(body)
-            slot, knows = sidecar.prepare(conversation), ""
+            try:
+                slot, knows = sidecar.prepare(conversation), ("", None)
+            except (OSError, http.client.HTTPException) as why:
+                return self._say_gone(why)
             try:
                 if self._forward(_as_bytes({"cache_prompt": True, **asked, "id_slot": slot})):
-                    knows = conversation.name
-                    sidecar.keep(slot, knows)
+                    knows = sidecar.keep(slot, conversation.name)
             finally:
                 sidecar.slots.give_back(slot, knows)
+
+        def _body(self):
+            """None: it was refused, and that is answered."""
+            length = self.headers.get("Content-Length", "0")
+            if "Transfer-Encoding" in self.headers or not length.isdecimal():
+                return self._answer_json(411, {"error": {"code": 411, "message": "a body wants a Content-Length"}})
+            if int(length) > _LONGEST:
+                return self._answer_json(413, {"error": {"code": 413, "message": f"a body of {length} bytes, at most {_LONGEST}"}})
+            return self.rfile.read(int(length))
 
         def _answer_json(self, status, value):
             said = json.dumps(value).encode()
@@ -285,14 +344,29 @@ def _handler(sidecar):
             self.end_headers()
             self.wfile.write(said)
 
+        def _say_gone(self, why):
+            self._answer_json(502, {"error": {"code": 502, "message": f"llama-server does not answer: {why}"}})
+
         def _forward(self, body):
             """Whether the server answered well, to the end."""
+            if body is None:
+                return False
             headers = {name: value for name, value in self.headers.items() if name.lower() not in (*_HOP, "content-length")}
             try:
-                response = sidecar.server.ask(self.command, self.path, body, headers)
-            except OSError as why:
-                self._answer_json(502, {"error": {"code": 502, "message": f"llama-server cannot be reached: {why}"}})
+                response = sidecar.server.ask(self.command, self.path, body or None, headers)
+            except (OSError, http.client.HTTPException) as why:
+                self._say_gone(why)
                 return False
+            with response:
+                try:
+                    self._pass_on(response)
+                except (OSError, http.client.HTTPException) as why:  # either side has gone
+                    _logger.info("%s %s ended early: %s", self.command, self.path, why)
+                    self.close_connection = True
+                    return False
+            return response.status == 200
+
+        def _pass_on(self, response):
             self.send_response(response.status)
             for name, value in response.getheaders():
                 if name.lower() not in _HOP:
@@ -302,7 +376,6 @@ def _handler(sidecar):
                 self.wfile.write(piece)
             self.wfile.flush()
             self.connection.shutdown(socket.SHUT_WR)  # the answer is complete, and its state is still to be kept
-            return response.status == 200
 
     return Handler
 
@@ -320,8 +393,8 @@ def main(arguments=None):
     args = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="towpath.llama: %(message)s")
     try:
-        server = Server(args.server, args.slots)
-        sidecar = Sidecar(server, States(args.directory, args.disk, server.identity(args.name_space)))
+        sidecar = Sidecar(Server(args.server, args.slots, args.name_space),
+                          lambda identity: States(args.directory, args.disk, identity))
         front = http.server.ThreadingHTTPServer((args.host, args.port), _handler(sidecar))
     except (Error, OSError, KeyError) as why:
         print(f"towpath.llama: {why}", file=sys.stderr)
