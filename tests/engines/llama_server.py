@@ -77,8 +77,9 @@ def running(words, port, log, path):
     with open(log, "w") as output:
         process = subprocess.Popen([str(word) for word in words], stdout=output, stderr=output)
     try:
+        until = time.monotonic() + 60
         while True:
-            assert process.poll() is None, log.read_text()[-2000:]
+            assert process.poll() is None and time.monotonic() < until, log.read_text()[-2000:]
             with contextlib.suppress(OSError, urllib.error.HTTPError):
                 ask(port, path)
                 break
@@ -103,7 +104,9 @@ def chat(port, messages):
 
 def await_kept(port, states):
     """An answer is complete before its state is kept."""
+    until = time.monotonic() + 60
     while (figures := ask(port, "/towpath/figures"))["kept"] < states:
+        assert time.monotonic() < until, figures
         time.sleep(0.05)
     return figures
 
@@ -161,8 +164,7 @@ def llama_server(work):
         chat(port, [{"role": "user", "content": "a third " * 40}])
         more = [*messages, {"role": "assistant", "content": answer}, {"role": "user", "content": "and now?"}]
         again, cached = chat(port, more)
-        assert cached > 300, f"{cached} tokens were there: the chat's state was not restored"
-        await_kept(port, 4)
+        assert cached > 300 and await_kept(port, 4)["restored"] == 1, f"{cached} tokens were there"
         for blob in (work / "kv").glob("*.blob"):
             harness.flip(blob, blob.stat().st_size // 2)
     with bench.running() as port:

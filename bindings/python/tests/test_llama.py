@@ -1,16 +1,18 @@
-"""The sidecar of llama-server, beside a fake one that knows slots as the real one does. With the real: ./dev engines -k llama_server."""
+"""The proxy beside llama-server, with a fake one that knows slots as the real one does. With the real: ./dev engines -k llama_server."""
 import http.server
 import json
 import logging
 import socket
 import struct
 import threading
+import types
 import urllib.error
 import urllib.request
 
 import pytest
 
 from towpath import llama
+from towpath.errors import Exhausted
 
 
 class FakeServer:
@@ -19,7 +21,8 @@ class FakeServer:
     def __init__(self, folder, slots=2):
         self.folder, self.slots, self.refuses, self.model = folder, [[] for _ in range(slots)], "", "/m"
         self.tasks, self.task = {}, 0
-        self.under_way, self.most_at_once, self.go_on = 0, 0, threading.Event()
+        self.lock, self.under_way, self.most_at_once, self.go_on = threading.Lock(), 0, 0, threading.Event()
+        self.arrived, self.bodies, self.headers = threading.Event(), [], []
         self.go_on.set()
         fake = self
 
@@ -34,7 +37,10 @@ class FakeServer:
                                   "/v1/models": {"data": []}}[self.path])
 
             def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                text = self.rfile.read(int(self.headers["Content-Length"]))
+                body = json.loads(text)
+                fake.bodies.append(text)
+                fake.headers.append(self.headers.items())
                 if fake.refuses and fake.refuses in self.path:
                     return self.answer(500, {"error": "as a test wants it"})
                 if self.path.startswith("/slots/"):
@@ -68,10 +74,14 @@ class FakeServer:
         return {}
 
     def complete(self, slot, prompt):
-        self.under_way += 1
-        self.most_at_once = max(self.most_at_once, self.under_way)
+        with self.lock:
+            self.under_way += 1
+            self.most_at_once = max(self.most_at_once, self.under_way)
+        self.arrived.set()
         self.go_on.wait()
-        knows, self.under_way = self.slots[slot], self.under_way - 1
+        with self.lock:
+            self.under_way -= 1
+        knows = self.slots[slot]
         same = next((i for i, (a, b) in enumerate(zip(knows, prompt)) if a != b), min(len(knows), len(prompt)))
         self.slots[slot] = [*prompt, 1]
         self.tasks[slot] = self.task = self.task + 1
@@ -105,7 +115,7 @@ class Watched(llama.States):
 
 
 class Pair:
-    """A fake server and the sidecar beside it."""
+    """A fake server and the proxy beside it."""
 
     def __init__(self, work, slots=2, limit=1 << 20):
         self.work, self.limit = work, limit
@@ -115,8 +125,8 @@ class Pair:
 
     def begin(self):
         server = llama.Server(f"http://127.0.0.1:{self.fake.http.server_port}", self.work / "slots")
-        self.sidecar = llama.Sidecar(server, lambda identity: Watched(self.work / "kv", self.limit, identity))
-        self.front = http.server.ThreadingHTTPServer(("127.0.0.1", 0), llama._handler(self.sidecar))
+        self.proxy = llama.Proxy(server, lambda identity: Watched(self.work / "kv", self.limit, identity))
+        self.front = llama.make_front(self.proxy, ("127.0.0.1", 0))
         self.front.daemon_threads = False
         threading.Thread(target=self.front.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -131,8 +141,12 @@ class Pair:
         self.begin()
 
     @property
+    def states(self):
+        return self.proxy.life.states
+
+    @property
     def figures(self):
-        return self.sidecar.states.figures
+        return self.states.figures
 
     def ask(self, path, body):
         request = urllib.request.Request(f"http://127.0.0.1:{self.front.server_port}{path}", json.dumps(body).encode())
@@ -141,9 +155,9 @@ class Pair:
 
     def complete(self, prompt):
         """How many of its tokens were there; its state is kept when this returns."""
-        before = self.sidecar.states.keeps
+        before = self.states.keeps
         found = json.loads(self.ask("/completion", {"prompt": prompt}))
-        self.sidecar.states.await_keeps(before + 1)
+        self.states.await_keeps(before + 1)
         return found["cache_n"]
 
 
@@ -187,7 +201,7 @@ def test_a_server_that_has_another_model_now_gets_none_of_the_old_one_s_states(p
     pair.fake.forget()
     pair.fake.model = "/another"
     json.loads(pair.ask("/completion", {"prompt": [*TALKS[0], 1, 2]}))
-    pair.sidecar.states.await_keeps(1)
+    pair.states.await_keeps(1)
     assert pair.figures["restored"] == 0
     pair.fake.forget()
     pair.fake.model = "/m"
@@ -219,6 +233,10 @@ def test_the_disk_has_a_bound_and_what_was_used_longest_ago_goes(tmp_path):
     assert states.restore("text-1-a") == bytes(300)
     states.keep("text-1-d", bytes(300))
     assert states.names() == {"text-1-a", "text-1-c", "text-1-d"}
+    other = llama.States(tmp_path, 1000, "of another model")
+    other.keep("text-1-a", bytes(300))
+    assert len(list(tmp_path.glob("*.blob"))) == 3, "of all models together"
+    assert states.restore("text-1-d") == bytes(300) and other.restore("text-1-a") == bytes(300)
     states.keep("text-1-e", bytes(1001))
     assert len(states.names()) == len(list(tmp_path.glob("*.blob"))) == 3, "one without room takes none from others"
 
@@ -229,13 +247,65 @@ def test_one_slot_serves_one_at_a_time(tmp_path):
     threads = [threading.Thread(target=pair.ask, args=("/completion", {"prompt": talk})) for talk in TALKS]
     for thread in threads:
         thread.start()
+    assert pair.fake.arrived.wait(60)
+    pair.fake.arrived.clear()
+    assert not pair.fake.arrived.wait(0.5), "a second one came while the first was under way"
     pair.fake.go_on.set()
     for thread in threads:
         thread.join()
-    pair.sidecar.states.await_keeps(4)
+    pair.states.await_keeps(4)
     pair.end()
     assert pair.fake.most_at_once == 1
     pair.fake.close()
+
+
+def test_the_next_turn_waits_for_the_slot_that_is_being_kept(pair):
+    """Else it would be computed anew in another."""
+    saving, move = threading.Event(), pair.fake.move
+
+    def slow(slot, path, name):
+        if "save" in path:
+            saving.set()
+            threading.Event().wait(0.3)
+        return move(slot, path, name)
+
+    pair.fake.move = slow
+    json.loads(pair.ask("/completion", {"prompt": TALKS[0]}))
+    assert saving.wait(60)
+    assert json.loads(pair.ask("/completion", {"prompt": [*TALKS[0], 1, 2]})) == {"cache_n": 51, "slot": 0}
+
+
+def test_slots_are_known_where_nothing_can_be_kept(tmp_path):
+    pair = Pair(tmp_path, slots=4, limit=10)
+    assert [pair.complete(talk) for talk in TALKS] == [0] * 4
+    assert [pair.complete([*talk, 1, 2]) for talk in TALKS] == [51] * 4
+    assert pair.figures["failed"] == 8, "and that is counted"
+    pair.end()
+    pair.fake.close()
+
+
+def test_a_request_passes_with_its_order_and_its_own_key(pair, monkeypatch):
+    monkeypatch.setenv("LLAMA_API_KEY", "the proxy's")
+    pair.ask("/completion", {"prompt": TALKS[0], "z": 1, "a": 2})
+    asked = next(body for body in pair.fake.bodies if b"prompt" in body)
+    assert asked.index(b'"z"') < asked.index(b'"a"'), "a grammar is made of the order of keys"
+    assert not any("the proxy's" in value for name, value in pair.fake.headers[0]), "its key is not a client's"
+
+
+def test_adapters_part_conversations():
+    plain, adapted = ({"prompt": "abc", "lora": lora} for lora in (None, [{"id": 0, "scale": 1}]))
+    assert llama.Conversation(plain).name != llama.Conversation(adapted).name
+
+
+def test_a_moment_without_memory_costs_no_state(pair, monkeypatch):
+    pair.complete(TALKS[0])
+
+    def fail(*_, **__):
+        raise Exhausted("no descriptor")
+
+    pair.states._blobs = types.SimpleNamespace(restore=fail)
+    (name,) = pair.states.names()
+    assert pair.states.restore(name) is None and pair.states.names() == {name}
 
 
 def test_streams_and_other_questions_pass_as_they_are(pair):
@@ -258,21 +328,24 @@ def test_a_server_that_moves_no_state_still_answers(pair, refused):
     pair.begin()
 
 
-def test_a_client_that_hangs_up_costs_no_slot(tmp_path):
+def test_a_client_that_hangs_up_gives_its_slot_back_at_once(tmp_path):
     pair = Pair(tmp_path, slots=1)
     pair.fake.go_on.clear()
     body = json.dumps({"prompt": TALKS[0]}).encode()
     with socket.create_connection(("127.0.0.1", pair.front.server_port)) as client:
         client.sendall(b"POST /completion HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        assert pair.fake.arrived.wait(60)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed by a reset
+    slot, known = pair.proxy.life.slots.take(llama.Conversation({"prompt": TALKS[1]}))
+    assert (slot, known) == (0, llama.Known()), "while the server still computes"
+    pair.proxy.life.slots.give_back(slot, known)
     pair.fake.go_on.set()
-    assert pair.complete(TALKS[1]) == 0
     pair.end()
     pair.fake.close()
 
 
 @pytest.mark.parametrize("header,status", [(b"Transfer-Encoding: chunked", b"411"), (b"Content-Length: -1", b"411"),
-                                           (b"Content-Length: 999999999999", b"413")])
+                                           (b"Content-Length: 999999999999", b"413"), (b"Content-Length: " + b"9" * 5000, b"411")])
 def test_bodies_without_an_end_are_refused(pair, header, status):
     with socket.create_connection(("127.0.0.1", pair.front.server_port)) as client:
         client.sendall(b"POST /completion HTTP/1.1\r\n" + header + b"\r\n\r\n")

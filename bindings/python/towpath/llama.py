@@ -1,6 +1,6 @@
 """Keeps what llama-server knows of each conversation, proven, and gives it back before the next turn: a proxy beside it.
 
-    llama-server -m MODEL --port 8080 --slots --slot-save-path /dev/shm/slots
+    llama-server -m MODEL --port 8080 --slot-save-path /dev/shm/slots
     python3 -m towpath.llama --server http://127.0.0.1:8080 --slots /dev/shm/slots --directory /nvme/kv --disk 50GiB --port 8090
 
 Users ask port 8090. A request goes to the slot that knows the longest beginning of its conversation; where the files know a
@@ -15,6 +15,8 @@ Source of the interface: llama.cpp's tools/server/README.md (POST /slots/ID?acti
 each connection.
 """
 import argparse
+import contextlib
+import fcntl
 import hashlib
 import http.client
 import http.server
@@ -22,157 +24,51 @@ import json
 import logging
 import os
 import pathlib
+import secrets
+import select
 import socket
 import sys
 import threading
+import typing
 import urllib.parse
 
+from towpath._llama import Conversation, States, as_bytes
 from towpath._settings import size_in_bytes
-from towpath.connector import Blobs
-from towpath.errors import Corrupt, Error, NotFound
+from towpath.errors import Error
 
 _logger = logging.getLogger("towpath.llama")
-_GENERATES = ("/completion", "/completions", "/v1/completions", "/chat/completions", "/v1/chat/completions")
-_LONGEST = 256 << 20  # of a request's body
-_HOP = ("connection", "transfer-encoding", "keep-alive", "host")  # headers of one connection
-
-
-def _digest(*parts):
-    found = hashlib.sha256()
-    for part in parts:
-        found.update(part)
-    return found.hexdigest()[:32]
-
-
-def _as_bytes(value):
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
-
-
-class Conversation:
-    """What a request is about: pieces of which a later request of the same conversation has the same first ones."""
-
-    def __init__(self, body):
-        messages, prompt = body.get("messages"), body.get("prompt")
-        if isinstance(messages, list) and messages:
-            kind = {key: body.get(key) for key in ("model", "tools", "chat_template_kwargs", "lora", "grammar")}
-            self.kind, self.pieces = "chat", [_as_bytes(kind)] + [_as_bytes(one) for one in messages]
-        elif isinstance(prompt, str) and prompt:
-            self.kind, self.pieces = "text", [char.encode("utf-8", "surrogatepass") for char in prompt]
-        elif isinstance(prompt, list) and prompt and all(type(one) is int for one in prompt):
-            self.kind, self.pieces = "tokens", [b"%d " % token for token in prompt]
-        else:
-            self.kind, self.pieces = "", []
-
-    @property
-    def name(self):
-        return f"{self.kind}-{len(self.pieces)}-{_digest(*self.pieces)}"
-
-    def known(self, names):
-        """Those of `names` that are beginnings of this one, the longest first."""
-        lengths = sorted({int(name.split("-")[1]) for name in names if name.startswith(f"{self.kind}-")})
-        found, hashed, at = [], hashlib.sha256(), 0
-        for length in lengths:
-            if length > len(self.pieces):
-                break
-            for piece in self.pieces[at:length]:
-                hashed.update(piece)
-            at = length
-            name = f"{self.kind}-{length}-{hashed.hexdigest()[:32]}"
-            if name in names:
-                found.insert(0, name)
-        return found
-
-
-class States:
-    """States in a folder, `limit` bytes at most. Thread: any."""
-
-    def __init__(self, folder, limit, context):
-        self._blobs, self._limit, self._context = Blobs(folder), limit, context
-        self._lock = threading.Lock()
-        kept = [one for one in self._blobs.list() if one["name"] and not one["error"] and one["context"] == context]
-        age = {one["name"]: os.stat(os.path.join(folder, one["file"])).st_mtime for one in kept}
-        self._lengths = {one["name"]: one["length"] for one in sorted(kept, key=lambda one: age[one["name"]])}
-        self.figures = {"restored": 0, "kept": 0, "damaged": 0, "evicted": 0, "failed": 0}
-
-    def names(self):
-        with self._lock:
-            return set(self._lengths)
-
-    def restore(self, name):
-        """The bytes; None: it is not there any more, or not as it was."""
-        with self._lock:
-            if name not in self._lengths:
-                return None
-            self._lengths[name] = self._lengths.pop(name)  # used last
-        try:
-            return self._blobs.restore(name, context=self._context)
-        except NotFound:
-            return None  # evicted meanwhile
-        except Error as why:
-            self.count("damaged" if isinstance(why, Corrupt) else "failed", why)
-            self._drop([name])
-            return None
-
-    def keep(self, name, data):
-        if len(data) > self._limit:
-            return
-        with self._lock:
-            self._lengths.pop(name, None)
-            kept, oldest = sum(self._lengths.values()) + len(data), []
-            for other, length in self._lengths.items():
-                if kept <= self._limit:
-                    break
-                oldest.append(other)
-                kept -= length
-            self._lengths[name] = len(data)  # its room is taken before it is written
-        self._drop(oldest)
-        for _ in oldest:
-            self.count("evicted")
-        try:
-            self._blobs.save(name, data, context=self._context)
-            self.count("kept")
-        except Error as why:
-            self.count("failed", why)
-            self._drop([name])
-
-    def count(self, what, why=None):
-        """One more of the figures; `why` is for the log."""
-        with self._lock:
-            self.figures[what] += 1
-        if why is not None:
-            _logger.warning("%s", why)
-
-    def _drop(self, names):
-        for name in names:
-            with self._lock:
-                is_ours = self._lengths.pop(name, None) is not None
-            try:
-                if is_ours:
-                    self._blobs.remove(name)
-            except NotFound:
-                pass
-            except Error as why:
-                _logger.warning("%s", why)
+_COMPLETIONS = ("/completion", "/completions", "/v1/completions", "/chat/completions", "/v1/chat/completions")
+_OF_ONE_CONNECTION = ("connection", "transfer-encoding", "keep-alive", "host", "expect")  # headers
+_LONGEST = 64 << 20  # of a request's body
+_BODIES = 16  # read at one time
+_TIMEOUT_S = 60  # for a client's next bytes, and for what the server answers without computing
+_TROUBLE = (OSError, http.client.HTTPException, ValueError, KeyError)  # what a server's answer may end with
 
 
 class Server:
-    """The llama-server behind. Raises OSError where it does not answer as it should."""
+    """The llama-server behind. Raises one of _TROUBLE where it does not answer as it should."""
 
     def __init__(self, url, folder, name_space=""):
         parts = urllib.parse.urlsplit(url)
         self._address, self._folder, self._name_space = (parts.hostname, parts.port or 80), pathlib.Path(folder), name_space
 
-    def ask(self, method, path, body=None, headers=None):
-        """A response whose body is still to be read. Its connection ends with it."""
-        key = os.environ.get("LLAMA_API_KEY")  # as llama-server has it
-        headers = {**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
-        connection = http.client.HTTPConnection(*self._address)
-        connection.request(method, path, body, headers)
-        return connection.getresponse()
+    def begin(self, method, path, body, headers, timeout=None):
+        """A connection that has sent a request. `headers`: pairs."""
+        connection = http.client.HTTPConnection(*self._address, timeout=timeout)
+        connection.putrequest(method, path, skip_accept_encoding=True)
+        for name, value in headers:
+            connection.putheader(name, value)
+        if body:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body or None)
+        return connection
 
     def ask_json(self, method, path, body=None):
-        response = self.ask(method, path, None if body is None else _as_bytes(body), {"Content-Type": "application/json"})
-        said = response.read()
+        key = os.environ.get("LLAMA_API_KEY")  # as llama-server has it: for the proxy's own questions
+        headers = [("Content-Type", "application/json"), *([("Authorization", f"Bearer {key}")] if key else [])]
+        with contextlib.closing(self.begin(method, path, None if body is None else as_bytes(body), headers, _TIMEOUT_S)) as asked:
+            response = asked.getresponse()
+            said = response.read()
         if response.status != 200:
             raise OSError(f"llama-server answers {response.status} to {method} {path}: {said[:300].decode(errors='replace')}")
         return json.loads(said)
@@ -183,201 +79,284 @@ class Server:
     def task_of(self, slot):
         """The number of the last task that it had; None: it had none, or the server does not say."""
         try:
-            return next(one.get("id_task") for one in self.ask_json("GET", "/slots") if one["id"] == slot)
-        except (OSError, KeyError, StopIteration):
+            return next((one.get("id_task") for one in self.ask_json("GET", "/slots") if one["id"] == slot), None)
+        except _TROUBLE:
             return None
 
     def identity(self):
         """What a state depends on."""
         props, models = self.ask_json("GET", "/props"), self.ask_json("GET", "/v1/models")
-        facts = [self._name_space, props.get("model_path"), props.get("build_info"), props.get("chat_template"),
-                 [model.get("meta") for model in models.get("data", ())]]
-        try:
+        facts = [self._name_space, props.get("total_slots"), props.get("model_path"), props.get("build_info"),
+                 props.get("chat_template"), [model.get("meta") for model in models.get("data", ())]]
+        with contextlib.suppress(OSError):  # another's file system: the guide says what to do
             file = os.stat(props.get("model_path") or "")
             facts.append([file.st_size, file.st_mtime_ns])
-        except OSError:
-            pass  # another's file system: its size is in the facts above
-        return _digest(_as_bytes(facts))
+        return hashlib.sha256(as_bytes(facts)).hexdigest()
+
+    @contextlib.contextmanager
+    def _file(self):
+        """Of a name that no other process uses."""
+        path = self._folder / f"towpath-{secrets.token_hex(16)}"
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
 
     def save(self, slot):
         """The bytes of a slot's state."""
-        path = self._folder / f"towpath-{slot}"
-        try:
+        with self._file() as path:
             self.ask_json("POST", f"/slots/{slot}?action=save", {"filename": path.name})
             return path.read_bytes()
-        finally:
-            path.unlink(missing_ok=True)
 
     def restore(self, slot, data):
-        path = self._folder / f"towpath-{slot}"
-        try:
+        with self._file() as path:
             path.write_bytes(data)
             self.ask_json("POST", f"/slots/{slot}?action=restore", {"filename": path.name})
-        finally:
-            path.unlink(missing_ok=True)
+
+
+class Known(typing.NamedTuple):
+    """What a slot knows: a conversation, and the server's number of the task that left it so."""
+    name: str = ""
+    task: typing.Optional[int] = None
 
 
 class Slots:
-    """The slots that are free, and what each knows: a conversation, and the server's number of the task that it was left
-    with. Thread: any."""
+    """The slots that are free, and what each knows. Thread: any."""
 
     def __init__(self, count):
         self._changed = threading.Condition()
-        self._free = dict.fromkeys(range(count), ("", None))  # the one that is free for longest first
+        self._free = dict.fromkeys(range(count), Known())  # the one that is free for longest first
+        self._soon = {}  # by slot that is being kept: the conversation that it will know
 
-    def take(self, wanted):
-        """(slot, what it knows): the one that knows the best of `wanted`, else the one that is free for longest. Waits."""
-        def rank(slot):
-            name, _ = self._free[slot]
-            return wanted.index(name) if name in wanted else len(wanted)
-
+    def names(self):
         with self._changed:
-            self._changed.wait_for(lambda: self._free)
-            slot = min(self._free, key=rank)
-            return slot, self._free.pop(slot)
+            return {known.name for known in self._free.values()} | set(self._soon.values())
 
-    def give_back(self, slot, knows):
+    def take(self, conversation):
+        """(slot, what it knows): the one that knows the longest beginning, for which it is waited; else the one that is free
+        for longest."""
         with self._changed:
-            self._free[slot] = knows
-            self._changed.notify()
+            while True:
+                wanted = conversation.known({known.name for known in self._free.values()} | set(self._soon.values()))
+                best = wanted[0] if wanted else None
+                for slot, known in self._free.items():
+                    if known.name == best:
+                        return slot, self._free.pop(slot)
+                if best is None and self._free:
+                    slot = next(iter(self._free))
+                    return slot, self._free.pop(slot)
+                self._changed.wait()
+
+    def will_know(self, slot, name):
+        with self._changed:
+            self._soon[slot] = name
+
+    def give_back(self, slot, known):
+        with self._changed:
+            self._soon.pop(slot, None)
+            self._free[slot] = known
+            self._changed.notify_all()
 
 
-class Sidecar:
-    """`make_states` opens those of a server's identity."""
+class Life(typing.NamedTuple):
+    """A server as long as its identity is one: its states, and what its slots know."""
+    identity: str
+    states: States
+    slots: Slots
+
+
+class Proxy:
+    """`make_states` opens those of an identity."""
 
     def __init__(self, server, make_states):
-        self.server, self._make_states, self._lock = server, make_states, threading.Lock()
-        self._identity, self.slots = server.identity(), Slots(server.slots())
-        self.states = make_states(self._identity)
+        self.server, self._make_states, self._lock, self.life = server, make_states, threading.Lock(), None
+        self.bodies = threading.Semaphore(_BODIES)
+        self.follow_server()
+
+    def follow_server(self):
+        """The life that the server is in now."""
+        identity = self.server.identity()
+        with self._lock:
+            if self.life is None or identity != self.life.identity:
+                if self.life is not None:
+                    _logger.info("the server has another model, or is another build: it has other states")
+                self.life = Life(identity, self._make_states(identity), Slots(self.server.slots()))
+            return self.life
 
     def prepare(self, conversation):
-        """A slot that knows as much of it as there is to be had."""
-        slot, (knows, task) = self.slots.take(conversation.known(self.states.names()))
+        """(the server's life, a slot of it that knows as much of the conversation as there is to be had)"""
+        life = self.follow_server()
+        slot, known = life.slots.take(conversation)
         try:
-            if task is None or self.server.task_of(slot) != task:  # another has had it, or the server is another life
-                knows = ""
-                self._follow_server()
-            wanted = conversation.known(self.states.names())
-            self._restore(slot, wanted[:wanted.index(knows)] if knows in wanted else wanted)
+            is_as_left = known.task is not None and self.server.task_of(slot) == known.task
+            wanted = conversation.known(life.states.names() | ({known.name} if is_as_left else set()))
+            if is_as_left and known.name in wanted:
+                wanted = wanted[:wanted.index(known.name)]
+            self._restore(life, slot, wanted)
         except BaseException:
-            self.slots.give_back(slot, ("", None))
+            life.slots.give_back(slot, Known())
             raise
-        return slot
+        return life, slot
 
-    def _follow_server(self):
-        with self._lock:
-            identity = self.server.identity()
-            if identity != self._identity:
-                _logger.info("the server has another model, or is another build: its states are others")
-                self._identity, self.states = identity, self._make_states(identity)
-
-    def _restore(self, slot, wanted):
+    def _restore(self, life, slot, wanted):
         """The first of them that can be had, if any."""
         for name in wanted:
-            data = self.states.restore(name)
+            data = life.states.restore(name)
             if data is None:
                 continue
             try:
+                if self.server.identity() != life.identity:  # reading may have taken a while
+                    return
                 self.server.restore(slot, data)
-                self.states.count("restored")
-            except (OSError, http.client.HTTPException) as why:
-                self.states.count("failed", why)
+                life.states.count("restored")
+            except _TROUBLE as why:
+                life.states.count("failed", why)
             return
 
-    def keep(self, slot, name):
+    def keep(self, life, slot, name):
         """What the slot knows now."""
+        task = self.server.task_of(slot)
         try:
-            self.states.keep(name, self.server.save(slot))
-            return name, self.server.task_of(slot)
-        except (OSError, http.client.HTTPException) as why:
-            self.states.count("failed", why)
-            return "", None
+            data = self.server.save(slot)
+            if self.server.identity() != life.identity or self.server.task_of(slot) != task:
+                return Known()  # it may be another's
+            life.states.keep(name, data)
+        except _TROUBLE as why:
+            life.states.count("failed", why)
+        return Known(name, task)
 
 
-def _handler(sidecar):
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.0"  # a body ends with its connection
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Of one connection, which has one request. A subclass has the `proxy`."""
+    protocol_version = "HTTP/1.0"  # a body ends with its connection
+    timeout = _TIMEOUT_S
+    proxy = None
 
-        def log_message(self, format, *args):
-            _logger.debug(format, *args)
+    def log_message(self, format, *args):
+        _logger.debug(format, *args)
 
-        def do_GET(self):
-            if self.path == "/towpath/figures":
-                return self._answer_json(200, sidecar.states.figures)
-            self._forward(self._body())
+    def do_POST(self):
+        with self.proxy.bodies:
+            body = self._read_body()
+        if body is None:
+            return
+        try:
+            conversation, asked = self._conversation(body)
+            if conversation is None:
+                self._forward(body)
+            else:
+                self._complete(conversation, asked)
+        except (Error, *_TROUBLE) as why:
+            self._refuse(502, f"llama-server does not answer: {why}")
 
-        do_HEAD = do_OPTIONS = do_PUT = do_DELETE = do_GET
+    do_GET = do_HEAD = do_OPTIONS = do_PUT = do_DELETE = do_POST
 
-        def do_POST(self):
-            body = self._body()
-            try:
-                asked = json.loads(body) if body and self.path.split("?")[0] in _GENERATES else None
-            except ValueError:
-                asked = None  # the server says what is wrong with it
-            conversation = Conversation(asked) if isinstance(asked, dict) else None
-            if conversation is None or not conversation.pieces:
-                return self._forward(body)
-            try:
-                slot, knows = sidecar.prepare(conversation), ("", None)
-            except (OSError, http.client.HTTPException) as why:
-                return self._say_gone(why)
-            try:
-                if self._forward(_as_bytes({"cache_prompt": True, **asked, "id_slot": slot})):
-                    knows = sidecar.keep(slot, conversation.name)
-            finally:
-                sidecar.slots.give_back(slot, knows)
+    def _read_body(self):
+        """None: it was refused, and that is answered; or there is nothing more to do."""
+        if self.path == "/towpath/figures" and self.command == "GET":
+            return self._answer_json(200, self.proxy.life.states.figures)
+        given = self.headers.get("Content-Length", "0")
+        if "Transfer-Encoding" in self.headers or not given.isdecimal() or len(given) > 18:
+            return self._refuse(411, "a body wants a Content-Length")
+        if int(given) > _LONGEST:
+            return self._refuse(413, f"a body of {given} bytes, at most {_LONGEST}")
+        if self.headers.get("Expect", "").lower() == "100-continue":
+            self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        body = self.rfile.read(int(given))
+        return body if len(body) == int(given) else self._refuse(400, "the body has ended early")
 
-        def _body(self):
-            """None: it was refused, and that is answered."""
-            length = self.headers.get("Content-Length", "0")
-            if "Transfer-Encoding" in self.headers or not length.isdecimal():
-                return self._answer_json(411, {"error": {"code": 411, "message": "a body wants a Content-Length"}})
-            if int(length) > _LONGEST:
-                return self._answer_json(413, {"error": {"code": 413, "message": f"a body of {length} bytes, at most {_LONGEST}"}})
-            return self.rfile.read(int(length))
+    def _conversation(self, body):
+        """(None, None): it is none, or not one that can be understood; the server says what is wrong with it."""
+        if self.command != "POST" or self.path.split("?")[0] not in _COMPLETIONS:
+            return None, None
+        try:
+            asked = json.loads(body)
+            found = Conversation(asked) if isinstance(asked, dict) else None
+        except (ValueError, RecursionError):
+            return None, None
+        return (found, asked) if found is not None and found.length else (None, None)
 
-        def _answer_json(self, status, value):
-            said = json.dumps(value).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(said)))
-            self.end_headers()
-            self.wfile.write(said)
+    def _complete(self, conversation, asked):
+        life, slot = self.proxy.prepare(conversation)
+        known = Known()
+        try:
+            # The keys keep their order: a grammar or a template may depend on it.
+            if self._forward(json.dumps({"cache_prompt": True, **asked, "id_slot": slot}).encode(),
+                             lambda: life.slots.will_know(slot, conversation.name)):
+                known = self.proxy.keep(life, slot, conversation.name)
+        finally:
+            life.slots.give_back(slot, known)
 
-        def _say_gone(self, why):
-            self._answer_json(502, {"error": {"code": 502, "message": f"llama-server does not answer: {why}"}})
+    def _answer_json(self, status, value):
+        said = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
 
-        def _forward(self, body):
-            """Whether the server answered well, to the end."""
-            if body is None:
+    def _refuse(self, status, message):
+        with contextlib.suppress(OSError):
+            self._answer_json(status, {"error": {"code": status, "message": message}})
+
+    def _forward(self, body, at_end=lambda: None):
+        """Whether the server answered well, to the end; then `at_end` was called before the client knew."""
+        headers = [(name, value) for name, value in self.headers.items()
+                   if name.lower() not in (*_OF_ONE_CONNECTION, "content-length")]
+        with contextlib.closing(self.proxy.server.begin(self.command, self.path, body, headers)) as asked:
+            if not self._await_answer(asked.sock):
                 return False
-            headers = {name: value for name, value in self.headers.items() if name.lower() not in (*_HOP, "content-length")}
-            try:
-                response = sidecar.server.ask(self.command, self.path, body or None, headers)
-            except (OSError, http.client.HTTPException) as why:
-                self._say_gone(why)
-                return False
-            with response:
+            with asked.getresponse() as response:
                 try:
-                    self._pass_on(response)
+                    self._pass_on(response, at_end)
                 except (OSError, http.client.HTTPException) as why:  # either side has gone
                     _logger.info("%s %s ended early: %s", self.command, self.path, why)
-                    self.close_connection = True
                     return False
-            return response.status == 200
+        return response.status == 200
 
-        def _pass_on(self, response):
-            self.send_response(response.status)
-            for name, value in response.getheaders():
-                if name.lower() not in _HOP:
-                    self.send_header(name, value)
-            self.end_headers()
-            while piece := response.read1(65536):
-                self.wfile.write(piece)
-            self.wfile.flush()
-            self.connection.shutdown(socket.SHUT_WR)  # the answer is complete, and its state is still to be kept
+    def _await_answer(self, server):
+        """False: the client has hung up, and the server need not compute."""
+        poller = select.poll()
+        poller.register(server, select.POLLIN)
+        poller.register(self.connection, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poller.poll()}
+            if server.fileno() in ready:
+                return True
+            try:
+                if not self.connection.recv(1, socket.MSG_PEEK):
+                    return False
+                poller.unregister(self.connection)  # it says more, which nobody asked for
+            except OSError:
+                return False
 
-    return Handler
+    def _pass_on(self, response, at_end):
+        self.send_response(response.status)
+        for name, value in response.getheaders():
+            if name.lower() not in _OF_ONE_CONNECTION:
+                self.send_header(name, value)
+        self.end_headers()
+        while piece := response.read1(65536):
+            self.wfile.write(piece)
+        at_end()
+        self.wfile.flush()
+        self.connection.shutdown(socket.SHUT_WR)  # the answer is complete, and its state is still to be kept
+
+
+def make_front(proxy, address):
+    """An HTTP server of the proxy's. The caller runs it."""
+    return http.server.ThreadingHTTPServer(address, type("Handler", (Handler,), {"proxy": proxy}))
+
+
+def lock(folder):
+    """The folder is this process's until it ends. OSError: another has it."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    held = open(os.path.join(folder, "lock"), "w")
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise OSError(f"another process has {folder}: give each server's proxy a directory of its own") from None
+    return held
 
 
 def main(arguments=None):
@@ -385,7 +364,7 @@ def main(arguments=None):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", required=True, metavar="URL", help="of llama-server")
     parser.add_argument("--slots", required=True, metavar="DIR", help="its --slot-save-path; in memory is best: /dev/shm/slots")
-    parser.add_argument("--directory", required=True, metavar="DIR", help="where states are kept")
+    parser.add_argument("--directory", required=True, metavar="DIR", help="where states are kept; one proxy's")
     parser.add_argument("--disk", default=16 << 30, type=lambda text: size_in_bytes(text, "--disk"), help="at most; 16GiB")
     parser.add_argument("--name-space", default="", metavar="TEXT", help="what else states depend on")
     parser.add_argument("--host", default="127.0.0.1")
@@ -393,18 +372,18 @@ def main(arguments=None):
     args = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="towpath.llama: %(message)s")
     try:
-        sidecar = Sidecar(Server(args.server, args.slots, args.name_space),
-                          lambda identity: States(args.directory, args.disk, identity))
-        front = http.server.ThreadingHTTPServer((args.host, args.port), _handler(sidecar))
-    except (Error, OSError, KeyError) as why:
+        held = lock(args.directory)
+        proxy = Proxy(Server(args.server, args.slots, args.name_space),
+                      lambda identity: States(args.directory, args.disk, identity))
+        front = make_front(proxy, (args.host, args.port))
+    except (Error, *_TROUBLE) as why:
         print(f"towpath.llama: {why}", file=sys.stderr)
         return 3
-    _logger.info("%d states are in %s; http://%s:%d asks %s", len(sidecar.states.names()), args.directory, args.host,
+    _logger.info("%d states are in %s; http://%s:%d asks %s", len(proxy.life.states.names()), args.directory, args.host,
                  front.server_port, args.server)
-    try:
+    with held, contextlib.suppress(KeyboardInterrupt):
         front.serve_forever()
-    except KeyboardInterrupt:
-        return 0
+    return 0
 
 
 if __name__ == "__main__":
