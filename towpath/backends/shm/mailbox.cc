@@ -312,11 +312,17 @@ Status Outbox::ask_for_room() {
                         {.readable = false, .writable = true});
 }
 
-/// Wakes the receiver. A socket without room is full of messages: they wake it too, and whoever
-/// reads one of them looks at the ring afterwards.
-Status Outbox::ring() { return send_tagged(socket_, MessageTag::doorbell, {}).status(); }
+/// Wakes the receiver, now or when there is room. A full socket wakes it by what it is full of, but
+/// the kernel may have had no memory, with nothing on its way.
+Status Outbox::ring() {
+  TOWPATH_TRY(const bool rung, send_tagged(socket_, MessageTag::doorbell, {}));
+  owes_ring_ = !rung;
+  return rung ? Status() : ask_for_room();
+}
 
 Status Outbox::flush() {
+  if (owes_ring_) TOWPATH_TRY(ring());
+  if (owes_ring_) return {};
   for (std::size_t i = 0; i < kMessagesPerCall && !queue_.empty(); ++i) {
     TOWPATH_TRY(const bool sent, send_by_socket(queue_.front()));
     if (!sent) return {};

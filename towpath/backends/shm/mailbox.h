@@ -159,6 +159,7 @@ class Outbox {
   sys::LocalSocket socket_;
   std::optional<RingSender> ring_;
   std::uint32_t sent_ = 0;  // by the socket
+  bool owes_ring_ = false;  // to a receiver that sleeps: the kernel had no room for it
   const std::uint64_t id_;
   run::Poller& poller_;
   std::deque<Bytes> queue_;
