@@ -145,7 +145,7 @@ def install():
         _module(name, __path__=[])
     _module("vllm.v1.kv_offload.cpu.policies.base", CachePolicy=CachePolicy,
             order_request_keys=lambda key_groups, req_context: [key for keys in key_groups for key in keys])
-    _module("vllm.v1.kv_offload.base", LookupResult=LookupResult, Medium=types.SimpleNamespace(STORAGE="DISK"),
+    _module("vllm.v1.kv_offload.base", Locality=str, LookupResult=LookupResult, Medium=types.SimpleNamespace(STORAGE="DISK"),
             OffloadingEvent=types.SimpleNamespace, RequestOffloadingContext=types.SimpleNamespace)
     _module("vllm.v1.kv_offload.file_mapper", FileMapper=FileMapper)
     _module("vllm.v1.kv_offload.tiering.base", JobResult=JobResult, SecondaryTierManager=SecondaryTierManager)

@@ -20,8 +20,9 @@ space = types.SimpleNamespace
 class Life:
     """A tier, from its opening on, and vLLM's memory above it."""
 
-    def __init__(self, directory, model="model", **settings):
-        spec = space(config=space(parallel=space(data_parallel_size=1, data_parallel_index=0), model=space(name=model)),
+    def __init__(self, directory, model="model", layout="NHD", **settings):
+        spec = space(config=space(parallel=space(data_parallel_size=1, data_parallel_index=0), model=space(name=model),
+                                 kv_cache_layout=layout),
                      blocks_per_chunk=1, kv_events_config=space(enable_kv_cache_events=True))
         self.memory = numpy.zeros((CHUNKS, CHUNK), numpy.uint8)
         self.tier = TowpathTier(spec, memoryview(self.memory), "TowpathTier", directory=str(directory), disk=1 << 26, **settings)
@@ -98,7 +99,10 @@ def test_models_do_not_meet_and_a_directory_has_one_owner(tmp_path):
     with pytest.raises(Unavailable, match="has it"):
         Life(tmp_path)
     life.tier.shutdown()
-    assert Life(tmp_path, model="another").ask(keys(1)) == [False]
+    for other in ({"model": "another"}, {"layout": "HND"}):
+        life = Life(tmp_path, **other)
+        assert life.ask(keys(1)) == [False]
+        life.tier.shutdown()
 
 
 def test_one_line_of_settings_is_the_tier_and_a_policy(tmp_path):

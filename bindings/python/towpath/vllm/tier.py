@@ -8,8 +8,9 @@ or as one of the tiers of vLLM's TieringOffloadingSpec:
 
         "secondary_tiers": [{"type": "TowpathTier", "module_path": "towpath.vllm.tier", "directory": "/nvme/kv"}]
 
-A chunk that was stored is there after a crash, and comes back as it was or not at all. Chunks of unlike models, layouts
-and degrees of parallelism never meet: all of that is part of their names. When `disk` is full the oldest go, but for
+A chunk that was stored is there after a crash, and comes back as it was or not at all. What has other weights (of a model
+in a folder; one from a hub is its name), another layout or type has other names; degrees of parallelism share chunks where
+vLLM says that these are the same. When `disk` is full the oldest go, but for
 those that were loaded lately. TowpathConnector (towpath.vllm) needs no copy in vLLM's memory, and does more: this is for
 those who have the other connector already.
 
@@ -22,16 +23,26 @@ import os
 import select
 import time
 
-from vllm.v1.kv_offload.base import LookupResult, Medium, OffloadingEvent, RequestOffloadingContext
+from vllm.v1.kv_offload.base import Locality, LookupResult, Medium, OffloadingEvent, RequestOffloadingContext
 from vllm.v1.kv_offload.file_mapper import FileMapper
 from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager
 from vllm.v1.kv_offload.tiering.spec import TieringOffloadingSpec
 
 from towpath._keyed import Settings, Store, read_settings
+from towpath._weights import digest_of_weights
 
 _logger = logging.getLogger("vllm.towpath")  # below vLLM's own, so that it is seen
 
 _OURS = tuple(field.name for field in dataclasses.fields(Settings))
+
+
+def _name_of(offloading_spec, chunk_bytes):
+    """Of what may share chunks: vLLM's own idea of it, and what that leaves out."""
+    config = offloading_spec.config
+    fields = FileMapper.from_offloading_spec(root_dir="", offloading_spec=offloading_spec, parallel_agnostic=True,
+                                             blocks_per_file=offloading_spec.blocks_per_chunk).fields
+    weights = digest_of_weights(os.path.realpath(config.model.name)) if os.path.isdir(config.model.name) else ""
+    return json.dumps([fields, chunk_bytes, config.kv_cache_layout, weights], sort_keys=True).encode()
 
 
 class _Job:
@@ -55,13 +66,10 @@ class TowpathTier(SecondaryTierManager):
             folder = os.path.join(folder, f"dp{parallel.data_parallel_index}")
         self._store = Store(folder, settings, _logger, "chunks")
         self._bytes = primary_kv_view.cast("B")
-        # vLLM's own idea of what may share files.
-        fields = FileMapper.from_offloading_spec(root_dir="", offloading_spec=offloading_spec, parallel_agnostic=True,
-                                                 blocks_per_file=offloading_spec.blocks_per_chunk).fields
-        self._prefix = json.dumps([fields, self.block_size_bytes], sort_keys=True).encode() + b" "
+        self._prefix = _name_of(offloading_spec, self.block_size_bytes) + b" "
         publishes = enable_kv_events and offloading_spec.kv_events_config.enable_kv_cache_events
         self._events = [] if publishes else None
-        self.locality = locality
+        self.locality = Locality(locality) if locality else None
         self._jobs, self._ended = {}, []  # by the batch that does it
         self._there = {}  # by key: whether it is; None: that was asked
         self._to_ask, self._asked = [], {}  # the latter by batch
