@@ -78,7 +78,7 @@ class CopyStream {
   Status give(Work work) {
     TOWPATH_TRY(Stream * stream, get());
     DropUnlessGiven unless(*this);
-    return unless.is_given(work(*stream));
+    return unless.keep_if_ok(work(*stream));
   }
   /// Copies all, and waits: afterwards none moves, whatever is returned. Errors: the driver's; some
   /// may have been copied.
@@ -94,7 +94,7 @@ class CopyStream {
     ~DropUnlessGiven() {
       if (stream_ != nullptr) stream_->drop();
     }
-    Status is_given(Status status) {
+    Status keep_if_ok(Status status) {
       if (status.ok()) stream_ = nullptr;
       return status;
     }
