@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kFaultsPool = 1024 * 1024;
+constexpr std::size_t kFaultsPool = 256 * 1024;
 constexpr std::size_t kMostUnanswered = 1024;
 
 void survive(backend::Backend& backend) {
