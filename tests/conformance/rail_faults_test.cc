@@ -118,6 +118,7 @@ TEST_P(RailFaultsTest, rail_is_left_again_until_all_of_it_is_done) {
   try_all(
       3,
       [](RailPair& pair) {
+        pair.network.spends_buffers = true;
         bring_up(pair);
         pair.post(GetParam());
         ASSERT_TRUE(pair.run_until([&] { return pair.network.moved[0] > 0; }));

@@ -63,6 +63,7 @@ class RailNetwork {
   void seed(std::uint64_t value) { state_ = value * 2 + 1; }
 
   std::vector<Path> paths;
+  bool spends_buffers = false;                 ///< each message takes memory for a new one
   std::size_t step = SIZE_MAX;                 ///< bytes of a body that come in one turn
   std::map<std::size_t, std::uint64_t> moved;  ///< bytes of bodies that came, by path
   std::map<std::uint64_t, Connection> connections;
@@ -99,7 +100,7 @@ class RailEndpoint final : public MessageEndpoint {
                                .body = {filled.begin() + head, filled.end()},
                                .rest = rest,
                                .rest_bytes = rest != nullptr ? rest_bytes : 0});
-    buffers_.give_back(std::move(buffer));
+    if (!network_.spends_buffers) buffers_.give_back(std::move(buffer));
     return {};
   }
   void copy(BodySource& rest) override { network_.copy(&rest); }
