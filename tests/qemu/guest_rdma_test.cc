@@ -1,7 +1,10 @@
 // The backend ucx over RDMA: soft RoCE, which the kernel emulates over a pair of virtual Ethernet
 // devices. run_guest.py carries its modules, and what UCX opens at run time.
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -20,6 +23,30 @@ std::uint64_t packets_sent() {
   const auto said = sys::read_text_file(cat(kDevice, "/ports/1/hw_counters/sent_pkts"));
   EXPECT_TRUE(said.ok()) << said.status().to_string();
   return said.ok() ? std::stoull(*said) : 0;
+}
+
+/// Sockets of the whole guest that listen for TCP: nothing but what a test runs has any.
+std::size_t listening_sockets() {
+  constexpr std::string_view kListens = " 0A ";  // the column `st`
+  std::size_t count = 0;
+  for (const char* path : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream table(path);
+    for (std::string line; std::getline(table, line);)
+      if (line.find(kListens) != std::string::npos) ++count;
+  }
+  return count;
+}
+
+/// The most of them at a time while one process moves bytes over `ucx`.
+std::size_t most_listening_sockets(const char* transports) {
+  ::setenv("UCX_TLS", transports, 1);
+  std::size_t most = 0;
+  const Ended ended =
+      run("/towpath bench --backend ucx --start_block_size 64K --max_block_size 64K"
+          " --total_buffer_size 4M --num_iter 2 --warmup_iter 1 --timeout 60 --json -",
+          [&] { most = std::max(most, listening_sockets()); });
+  EXPECT_EQ(ended.status, 0) << transports;
+  return most;
 }
 
 class GuestRdma : public ::testing::TestWithParam<const char*> {
@@ -58,6 +85,17 @@ TEST_P(GuestRdma, bench_moves_every_byte_right_and_the_device_counts_them) {
     EXPECT_EQ(ended.said.find("\"verified\": false"), std::string::npos) << ended.said;
     EXPECT_GE(packets_sent() - before, kBlock * kBlocks / kPacket) << op;
   }
+}
+
+// What the two processes meet by listens too, the same with and without.
+TEST_P(GuestRdma, without_its_tcp_no_port_of_ucx_is_open) {
+  const std::string with_tcp = cat(GetParam(), ",tcp");
+  ::unsetenv("UCX_NET_DEVICES");  // which names no network for TCP
+  const std::size_t all = most_listening_sockets(with_tcp.c_str());
+  ::setenv("UCX_NET_DEVICES", "rxe0:1", 1);
+  const std::size_t named = most_listening_sockets(GetParam());
+  EXPECT_GT(all, named) << "each worker listens where it may speak TCP";
+  EXPECT_EQ(most_listening_sockets("^tcp"), named) << "what NIXL's UCX is here";
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, GuestRdma,
