@@ -1,9 +1,7 @@
 """Two agents over `tcp` in two network namespaces, joined by two pairs of veth that `tc tbf` shapes: what two unequal rails move beside
 their sum, what a cut in mid-transfer costs, and how soon a rail that slows is left. Needs root and iproute2.
 
-  bench/rails.py [--quick] [--rate MBIT] [--size MIB] [--rounds N]
-
-The Python package of the build is found by PYTHONPATH (build/release/python)."""
+  bench/rails.py --ours build/release/python [--quick] [--rate MBIT] [--size MIB] [--rounds N]"""
 import argparse
 import json
 import os
@@ -217,12 +215,14 @@ def measure_slow(network, args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ours", type=Path, required=True, help="the folder that holds towpath/")
     parser.add_argument("--rate", type=float, default=2000, help="of the faster rail, megabits a second")
     parser.add_argument("--size", type=int, default=256, help="of a transfer, MiB")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="sum,cut,slow")
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
+    os.environ["PYTHONPATH"] = str(args.ours.resolve())
     if args.quick:
         args.rounds, args.size = 2, 64
     network = Network()
