@@ -22,7 +22,7 @@ MACROS = ["GUARDED_BY", "PT_GUARDED_BY", "EXCLUDES", "REQUIRES", "ACQUIRE", "REL
 def doxyfile(headers):
     settings = {
         "PROJECT_NAME": "Towpath", "QUIET": "YES", "OUTPUT_DIRECTORY": OUTPUT, "GENERATE_LATEX": "NO",
-        "INPUT": " ".join(["docs/reference/doors.md", *sorted(headers)]), "USE_MDFILE_AS_MAINPAGE": "docs/reference/doors.md",
+        "INPUT": " ".join(["docs/reference/README.md", *sorted(headers)]), "USE_MDFILE_AS_MAINPAGE": "docs/reference/README.md",
         "FULL_PATH_NAMES": "YES", "STRIP_FROM_PATH": "towpath", "INPUT_FILTER": f'"{sys.executable} {__file__} --filter"',
         "EXTRACT_ALL": "YES", "JAVADOC_AUTOBRIEF": "YES", "WARN_AS_ERROR": "FAIL_ON_WARNINGS", "WARN_IF_UNDOCUMENTED": "NO",
         "MACRO_EXPANSION": "YES", "EXPAND_ONLY_PREDEF": "YES", "BUILTIN_STL_SUPPORT": "YES", "HAVE_DOT": "NO",

@@ -28,7 +28,7 @@ Examples:
 
 Exit run(int argc, char** argv) {
   CommandLine line("towpath",
-                   "Moves bytes between levels of memory and processes, and never lies about it.");
+                   "Moves bytes between levels of memory and processes, and verifies every byte.");
   line.version("towpath " TOWPATH_VERSION);
   Command& towpath = line.command();
   towpath.footer(kExamples);

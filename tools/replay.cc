@@ -202,7 +202,8 @@ Status settle_mistakes(Arguments& arguments) {
                  "--inject makes its mistake in the disk tier of --disk-blocks",
                  "leave --tiers out, or inject random faults with --faults");
   if (options.inject == replay::Mistake::tier_fails)
-    return error(Code::invalid_argument, "tier-fails is made by chance, in the tiers of --tiers",
+    return error(Code::invalid_argument,
+                 "tier-fails is injected at random, in the tiers of --tiers",
                  "add --tiers, and --faults in place of --inject");
   return {};
 }
@@ -269,7 +270,7 @@ void add_what(Command& command, Arguments& arguments) {
 
 void add_where(Command& command, Arguments& arguments) {
   Options& options = arguments.options;
-  command.option("--policy", arguments.policy, "Who goes when a tier of prefill is full (below)")
+  command.option("--policy", arguments.policy, "Eviction policy of prefill's tiers (below)")
       .shows_default();
   command.option("--capacities", options.capacities, "For --policy all: blocks, with commas")
       .with_commas()
@@ -331,7 +332,7 @@ void add_how(Command& command, Arguments& arguments) {
 }  // namespace
 
 void add_replay(Command& towpath) {
-  Command command = towpath.add("replay", "Play a KV-cache trace through two processes");
+  Command command = towpath.add("replay", "Replay a KV-cache trace through two processes");
   auto arguments = std::make_shared<Arguments>();
   arguments->options.progress = true;
   add_what(command, *arguments);

@@ -228,7 +228,7 @@ typedef struct {
   /* "s3://BUCKET/PREFIX:SIZE", with "?endpoint_override=..." where the environment (AWS_*) does not
    * say it: blocks are kept as objects, too, below those in files. Null: none are. */
   const char* objects;
-  /* Who goes when memory is full: "lru", "s3-fifo", "adaptive", ... (docs/guides/kv_blocks.md).
+  /* Eviction policy of the memory: "lru", "s3-fifo", "adaptive", ... (docs/guides/kv_blocks.md).
    * Null: "lru". */
   const char* policy;
   const char* digest; /* "xxh3_64", "crc32c"; null: the first */

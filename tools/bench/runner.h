@@ -1,4 +1,4 @@
-// Runner: measures row after row, and looks at every byte after each.
+// Runner: measures row after row, and verifies every byte after each.
 // Thread: one at a time; its lanes are workers of its own.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Account: of the mistakes that were made by chance (chance.h), how many of each kind were made,
-// were found, and went before anybody could meet them. Prefill reports it with each "ready", so
-// that what it made is known though it die, and with its summary. Thread: none of its own.
+// Account: of the mistakes that were injected at random (chance.h), how many of each kind were
+// made, were found, and went before anybody could meet them. Prefill reports it with each "ready",
+// so that what it made is known though it die, and with its summary. Thread: none of its own.
 #pragma once
 
 #include <array>

@@ -118,7 +118,7 @@ class Cache final {
   std::unique_ptr<Neighbours> neighbours_;  // null: there are none
   std::unique_ptr<kv::TieredCache> cache_;
   kv::DiskTier* disk_ = nullptr;       // the cache's; null: none
-  FaultyTier* faulty_disk_ = nullptr;  // around it; null: none are made by chance
+  FaultyTier* faulty_disk_ = nullptr;  // around it; null: none are injected
   std::uint64_t block_bytes_ = 0;
   Faults faults_;
   std::optional<Instant> demotes_since_;  // none: nothing was left when demote() was called last

@@ -1,5 +1,5 @@
 // A decode worker of a replay: asks a prefill for the blocks of each of its requests, pulls them
-// into its own pool in one transfer, and looks at every byte.
+// into its own pool in one transfer, and verifies every byte.
 //
 // Requests go round: the nth is that of decode worker n mod D, who asks the prefills in turn. When
 // one of several prefills dies, what was asked of it is asked of another, who makes the blocks

@@ -41,7 +41,7 @@ struct ReplayOutcome {
   std::uint64_t prefills_lost = 0;  ///< that died while others lived
   std::uint64_t asked_again = 0;    ///< requests, of another prefill than the first
 
-  Account injected;  ///< mistakes that were made by chance
+  Account injected;  ///< mistakes that were injected at random
   Faults faults;     ///< all others
 };
 

@@ -1,5 +1,5 @@
 // The other process of a repeated stream: owns the memory that is read from and written to, and
-// looks at every byte that was written, when the notification of its transfer comes.
+// verifies every byte that was written, when the notification of its transfer comes.
 //
 // Per lane it has an area that is read, whose bytes are those of the lane's pattern, and one that
 // is written. One thread does all, also the agent's progress.

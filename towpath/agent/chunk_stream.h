@@ -38,7 +38,7 @@ struct ChunkStreamOptions {
   /// Chunk i is extent i of both. The same extent of memory may stand in `local` many times.
   PreparedList local;
   PreparedList remote;
-  /// The words lie at multiples of 8 and outlive the stream. open() sets `reported` to 0.
+  /// The words lie at multiples of 8 and outlive the stream. open() sets `advertised` to 0.
   std::uint64_t* advertised = nullptr;
   memory::DeviceWord* advertised_on_device = nullptr;  ///< in its place; outlives the stream too
   std::uint64_t* taken = nullptr;  ///< how many chunks the consumer is done with; null: all fit
