@@ -2,12 +2,15 @@
 // each life in a process of its own. It ends without an abort and without a hang; what fails is
 // `exhausted`, or ends the call as operator new does (std::bad_alloc), and what was made goes as
 // ever. Those that go on after it find that nothing was lost, or know that the peer was.
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <new>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -19,6 +22,7 @@
 #include <towpath/agent/agent.h>
 #include <towpath/backends/messages/message_backend.h>
 #include <towpath/backends/shm/shm_backend.h>
+#include <towpath/memory/borrowed.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/guarded_copy.h>
@@ -77,17 +81,32 @@ Status move(Agent& near, Agent& far, TransferOp op, const memory::Region& here,
 
 /// Two agents, one of which has met the other, and memory of both.
 struct Pair {
+  std::vector<std::byte> near_bytes, far_bytes;  // of the user
   std::unique_ptr<Agent> near, far;
   memory::SharedRegion here, there;
   memory::Registration mine, theirs;
 };
 
-Result<Pair> meet(const Way& way) {
+/// Memory of the library's own, or of somebody else's, whose pages may go at any time.
+enum class Owner : std::uint8_t { library, user };
+
+Result<memory::SharedRegion> region(Owner owner, std::vector<std::byte>& bytes) {
+  if (owner == Owner::library) {
+    TOWPATH_TRY(auto allocated, memory::SystemRegion::allocate({.size_bytes = kBytes}));
+    return memory::SharedRegion(std::move(allocated));
+  }
+  bytes.resize(kBytes);
+  TOWPATH_TRY(auto made, memory::BorrowedRegion::create(
+                             {.address = address_of(bytes.data()), .size_bytes = kBytes}));
+  return memory::SharedRegion(std::move(made));
+}
+
+Result<Pair> meet(const Way& way, Owner owner) {
   Pair pair;
   TOWPATH_TRY(pair.near, open("near", way));
   TOWPATH_TRY(pair.far, open("far", way));
-  TOWPATH_TRY(pair.here, memory::SystemRegion::allocate({.size_bytes = kBytes}));
-  TOWPATH_TRY(pair.there, memory::SystemRegion::allocate({.size_bytes = kBytes}));
+  TOWPATH_TRY(pair.here, region(owner, pair.near_bytes));
+  TOWPATH_TRY(pair.there, region(owner, pair.far_bytes));
   TOWPATH_TRY(pair.mine, pair.near->register_region(pair.here));
   TOWPATH_TRY(pair.theirs, pair.far->register_region(pair.there));
   TOWPATH_TRY(const Bytes metadata, pair.far->metadata());
@@ -97,7 +116,7 @@ Result<Pair> meet(const Way& way) {
 
 /// Create, register, exchange metadata, transfer, be notified, release.
 Status live(const Way& way) {
-  TOWPATH_TRY(Pair pair, meet(way));
+  TOWPATH_TRY(Pair pair, meet(way, Owner::library));
   for (const TransferOp op : {TransferOp::write, TransferOp::read})
     TOWPATH_TRY(move(*pair.near, *pair.far, op, *pair.here, *pair.there));
   for (int i = 0; i < 10; ++i) pair.far->progress();
@@ -118,9 +137,10 @@ class Survivor {
     if (returned && said.ok()) said_.emplace_back(text);
     is_lost_ = is_lost_ || said.code() == Code::peer_lost;
   }
-  /// `text` is its notification.
+  /// `text` is its notification. What is done has all of its bytes there.
   void write(const char* text) {
     agent::Transfer transfer;
+    std::ranges::generate(pair_.near_bytes, [this] { return static_cast<std::byte>(bytes_()); });
     (void)survives([&] {
       const ConstByteSpan bytes = as_bytes(std::string_view(text));
       auto made = pair_.near->create_transfer(TransferOp::write, blocks(*pair_.here), "far",
@@ -133,6 +153,7 @@ class Survivor {
     while (transfer.state() == TransferState::active || transfer.state() == TransferState::draining)
       progress();
     if (transfer.outcome() == Outcome::done) said_.emplace_back(text);
+    is_wrong_ = is_wrong_ || (transfer.outcome() == Outcome::done && !are_blocks_alike());
     is_lost_ = is_lost_ || transfer.outcome() == Outcome::peer_lost;
     timed_out_ = timed_out_ || transfer.outcome() == Outcome::timed_out;
   }
@@ -151,9 +172,10 @@ class Survivor {
       for (const auto& note : pair_.far->take_notifications())
         heard.emplace_back(as_text(note.message));
     }
-    if (is_lost_) return lost;
-    if (heard == said_ && said_.back() == "last" && !timed_out_) return well;
-    std::cerr << "allocation " << n << (timed_out_ ? " timed out" : "") << ", heard:";
+    if (is_lost_ && !is_wrong_) return lost;
+    if (heard == said_ && said_.back() == "last" && !timed_out_ && !is_wrong_) return well;
+    std::cerr << "allocation " << n << (timed_out_ ? " timed out" : "")
+              << (is_wrong_ ? " done with wrong bytes" : "") << ", heard:";
     for (const std::string& text : heard) std::cerr << " " << text;
     std::cerr << ", said:";
     for (const std::string& text : said_) std::cerr << " " << text;
@@ -172,8 +194,16 @@ class Survivor {
     }
   }
 
+  bool are_blocks_alike() const {
+    for (std::size_t at = 0; at < kBytes; at += 2 * kBlock)
+      if (std::memcmp(&pair_.near_bytes[at], &pair_.far_bytes[at], kBlock) != 0) return false;
+    return true;
+  }
+
   Pair& pair_;
+  std::mt19937 bytes_;
   std::vector<std::string> said_;
+  bool is_wrong_ = false;
   bool is_lost_ = false;
   bool timed_out_ = false;
 };
@@ -215,7 +245,7 @@ int live_with_fault_at(std::int64_t n, const Way& way) {
 
 int go_on_after_fault_at(std::int64_t n, const Way& way) {
   set_watchdog();
-  Pair pair = meet(way).value();
+  Pair pair = meet(way, Owner::user).value();
   Survivor survivor(pair);
   testing::fail_allocation(n);
   survivor.write("first");

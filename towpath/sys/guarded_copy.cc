@@ -57,6 +57,7 @@ bool GuardedCopy::is_open() noexcept {
 void GuardedCopy::begin(Direction direction) noexcept {
   direction_ = direction;
   faults_ = 0;
+  if (stage_) stage_->filled = stage_->count = 0;  // of one that was never finished
 }
 
 void GuardedCopy::add(GuardedExtent extent) noexcept {

@@ -55,7 +55,9 @@ class InboundFramePool {
 class InboundWrite final : public ReceiveSink<FramePieceIterator> {
  public:
   using Done = Arrived<InboundWrite>;
-  explicit InboundWrite(Done arrived) : arrived_(std::move(arrived)) {}
+  explicit InboundWrite(Done arrived) : arrived_(std::move(arrived)) {
+    refusals_.reserve(kMaxPieces);  // as its base's: in the middle of a body nothing may throw
+  }
 
   /// `may_land`: whether the grant that the frame came under still holds; as `owner`, it outlives
   /// the arrival.

@@ -45,6 +45,10 @@ class ReceiveSink : public net::BodySink {
   /// Bytes that land between two looks at whether they may.
   static constexpr std::uint64_t kStepBytes = 128 * 1024;
 
+  /// All that a unit is unsure of has room from now on: what throws half way through it would have
+  /// placed some of its bytes, and nobody could say which.
+  ReceiveSink() { unsure_.reserve(kMostUnsure); }
+
   std::size_t room(std::span<ByteSpan> into) final {
     is_barred_ = is_barred_ || !is_wanted();
     if (is_barred_) return 0;
@@ -227,7 +231,8 @@ class ReceiveSink : public net::BodySink {
   }
 
   // Of a piece a unit has at most the end of an extent, whole ones, and the begin of one.
-  static_assert(3 * kMaxPieces <= sys::GuardedCopy::kMostFaults);
+  static constexpr std::size_t kMostUnsure = 3 * kMaxPieces;
+  static_assert(kMostUnsure <= sys::GuardedCopy::kMostFaults);
 
   /// The piece that is unsure last, in the next settle().
   void guard(const Piece& piece, std::byte* from) {
