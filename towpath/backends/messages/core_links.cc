@@ -11,8 +11,9 @@ using namespace backend;
 namespace {
 
 constexpr std::size_t kMaxRails = 4096;
-/// Answers that wait for a peer who does not read them. He asked for no more than a window.
-constexpr std::size_t kMaxUnsent = 16 * kWindow;
+/// Answers that wait for a peer that does not read them. It asked for no more than a window.
+constexpr std::size_t kMaxUnsent = 4 * kWindow;
+constexpr std::uint64_t kMaxUnsentBytes = 4 * kWindowBytes;
 
 }  // namespace
 
@@ -261,7 +262,8 @@ void MessageBackend::take(Rail& rail, const Frame& frame) {
     case FrameKind::fence: return take_fence(rail, frame.header.id);
     case FrameKind::fenced: return take_fenced(rail, frame.header.id);
     case FrameKind::alive:
-      if ((frame.header.flags & kAnswerMe) != 0) links_->send_plain(rail, FrameKind::alive);
+      if ((frame.header.flags & kAnswerMe) != 0 && may_answer(rail))
+        links_->send_plain(rail, FrameKind::alive);
       return;
     case FrameKind::bye:
       return links_->break_off(
@@ -272,10 +274,11 @@ void MessageBackend::take(Rail& rail, const Frame& frame) {
 
 bool MessageBackend::may_answer(Rail& rail) {
   const std::size_t waiting = rail.session->unsent();
-  if (waiting <= kMaxUnsent) return true;
+  const std::uint64_t bytes = rail.session->unsent_bytes();
+  if (waiting <= kMaxUnsent && bytes <= kMaxUnsentBytes) return true;
   links_->break_off(
       rail, error(Code::peer_lost, cat(rail.link.name(), " asks for more than it takes: ", waiting,
-                                       " answers wait")));
+                                       " answers of ", bytes, " bytes wait")));
   return false;
 }
 

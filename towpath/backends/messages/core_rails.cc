@@ -164,6 +164,7 @@ void MessageBackend::send_fences(Rail& rail) {
 
 // The answer stands behind the end: what comes of that session between them is not placed.
 void MessageBackend::take_fence(Rail& rail, std::uint64_t session) {
+  if (!may_answer(rail)) return;
   if (Rail* const named = links_->find(session)) {
     if (&named->link != &rail.link || named == &rail) return;  // no peer of ours asks for that
     links_->break_off(*named, error(Code::peer_lost, cat(rail.link.name(), " has left this rail")));

@@ -1,5 +1,7 @@
 // What somebody on the wire may do to a session, and what comes of it.
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <list>
 #include <optional>
 #include <string>
@@ -7,6 +9,7 @@
 
 #include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/inbound_frames.h>
+#include <towpath/backends/messages/memory.h>
 #include <towpath/backends/messages/message_backend_fixture.h>
 #include <towpath/net/session/handshake.h>
 
@@ -75,8 +78,22 @@ class Rogue final : public net::MessageListener {
     frame.add(sealer->prove_body(as_bytes(text)));
     frame.append(as_bytes(text));
     frame.finish();
-    sealer->seal(head_of(*buffer));
-    EXPECT_TRUE(endpoint_->send(std::move(buffer), nullptr, 0, {}).ok());
+    send(std::move(buffer));
+  }
+  /// Asks for all bytes of the piece.
+  void read(const Piece& piece, std::uint64_t id) {
+    auto buffer = worker_->buffers().take();
+    FrameWriter frame(*buffer,
+                      {.kind = FrameKind::read, .session = session_, .stamp = 1, .id = id});
+    frame.add(piece);
+    frame.finish();
+    send(std::move(buffer));
+  }
+  void send_plain(FrameKind kind, std::uint8_t flags, std::uint64_t id) {
+    auto buffer = worker_->buffers().take();
+    FrameWriter(*buffer, {.kind = kind, .flags = flags, .session = session_, .stamp = 1, .id = id})
+        .finish();
+    send(std::move(buffer));
   }
   void progress() { worker_->progress(); }
 
@@ -85,6 +102,10 @@ class Rogue final : public net::MessageListener {
 
  private:
   const std::uint64_t session_;
+  void send(std::unique_ptr<net::MessageBuffer> buffer) {
+    sealer->seal(head_of(*buffer));
+    EXPECT_TRUE(endpoint_->send(std::move(buffer), nullptr, 0, {}).ok());
+  }
   std::unique_ptr<net::MessageBuffer> hello(ConstByteSpan bytes, std::uint64_t to) {
     auto buffer = worker_->buffers().take();
     FrameWriter frame(*buffer, {.kind = FrameKind::hello, .session = session_, .id = to});
@@ -220,6 +241,31 @@ TEST_P(MessageSessionTest, notifications_that_wait_for_an_earlier_one_are_bounde
     rogue.note(1, "first");
     settle_far();
     EXPECT_EQ(far_.events.notifications.size(), count < 16 ? count + 1 : 0);
+  }
+}
+
+// It is heard all the time, so that no silence ends it.
+TEST_P(MessageSessionTest, peer_that_asks_and_reads_no_answer_is_lost_before_much_waits_for_it) {
+  const Piece piece{.token = static_cast<const MessageMemory&>(*far_.memory).token,
+                    .address = far_.region().address,
+                    .length = kPayloadBytes};
+  const std::function<void(Rogue&, std::uint64_t)> asks[] = {
+      [&](Rogue& rogue, std::uint64_t n) { rogue.read(piece, n); },
+      [](Rogue& rogue, std::uint64_t n) { rogue.send_plain(FrameKind::alive, kAnswerMe, n); },
+      [](Rogue& rogue, std::uint64_t n) { rogue.send_plain(FrameKind::fence, 0, n << 32U); }};
+  const std::size_t enough[] = {8, 100, 100};
+  for (std::size_t kind = 0; kind < std::size(asks); ++kind) {
+    Rogue rogue(network_, *decode_connection_info(far_.backend->connection_info()), kind + 1);
+    for (int i = 0; i < 10; ++i) far_.backend->progress(), rogue.progress();
+    ASSERT_TRUE(rogue.sealer);
+    network_.stalled = network_.last();
+    for (std::uint64_t n = 1; n <= enough[kind]; ++n) asks[kind](rogue, n);
+    settle_far();
+    network_.stalled = 0;
+    far_.events.notifications.clear();
+    rogue.note(1, "it is heard no more");
+    settle_far();
+    EXPECT_TRUE(far_.events.notifications.empty()) << "kind " << kind;
   }
 }
 

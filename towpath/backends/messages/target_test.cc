@@ -140,6 +140,7 @@ TEST_F(TargetTest, registration_that_is_taken_back_in_between_gets_nothing_more)
 /// Whoever is asked to copy what has not left.
 struct Path final : net::MessageEndpoint {
   std::size_t unsent() const noexcept override { return 0; }
+  std::uint64_t unsent_bytes() const noexcept override { return 0; }
   Status send(std::unique_ptr<net::MessageBuffer>, net::BodySource*, std::uint64_t,
               std::optional<unsigned>) override {
     return {};

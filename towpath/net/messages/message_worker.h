@@ -176,6 +176,7 @@ class MessageEndpoint {
   virtual ~MessageEndpoint() = default;
   /// Messages that were handed over and have not left yet; without those in rooms.
   virtual std::size_t unsent() const noexcept = 0;
+  virtual std::uint64_t unsent_bytes() const noexcept = 0;
   /// Takes the buffer in any case. `rest`: the last `rest_bytes` of the body, which must stay as
   /// they are until rest->done(); together with the buffer at most the carrier's longest message.
   /// `into`: a device of the receiver's, in a room of which it is to arrive: only where the

@@ -109,6 +109,9 @@ class Session {
   MessageEndpoint* endpoint() const noexcept { return endpoint_.get(); }
   /// Messages that were handed over and have not left.
   std::size_t unsent() const noexcept { return endpoint_ == nullptr ? 0 : endpoint_->unsent(); }
+  std::uint64_t unsent_bytes() const noexcept {
+    return endpoint_ == nullptr ? 0 : endpoint_->unsent_bytes();
+  }
   /// Nothing travels over it any more. Not from inside of the carrier.
   void close() noexcept {
     is_proven_ = is_up_ = false;

@@ -11,6 +11,12 @@ TcpSender::~TcpSender() {
   for (Unsent& message : unsent_) put_away(message);
 }
 
+std::uint64_t TcpSender::unsent_bytes() const noexcept {
+  std::uint64_t all = 0;
+  for (const Unsent& message : unsent_) all += message.bytes();
+  return all;
+}
+
 std::size_t TcpSender::Unsent::parts(std::span<ConstByteSpan> into) {
   std::size_t count = 0;
   if (!left.empty()) into[count++] = left;
@@ -53,7 +59,7 @@ Status TcpSender::leave(sys::ByteStream& stream, Unsent& message) {
   std::array<ConstByteSpan, kMostParts> parts;
   if (!stream.moves_by_kernel() && message.rest != nullptr && message.rest->may_fault())
     copy_rest(message);
-  while (!message.has_left()) {
+  while (message.bytes() > 0) {
     const std::size_t count = message.parts(parts);
     const auto some = stream.write_parts(std::span(parts).first(count));
     // The memory may have been unmapped by its owner: that is not the connection's fault.
@@ -71,7 +77,7 @@ Status TcpSender::leave(sys::ByteStream& stream, Unsent& message) {
 Status TcpSender::leave_all(sys::ByteStream& stream) {
   while (!unsent_.empty()) {
     TOWPATH_TRY(leave(stream, unsent_.front()));
-    if (!unsent_.front().has_left()) return {};
+    if (unsent_.front().bytes() > 0) return {};
     put_away(unsent_.front());
     unsent_.pop_front();
   }

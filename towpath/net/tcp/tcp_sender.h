@@ -23,6 +23,7 @@ class TcpSender {
   TcpSender& operator=(const TcpSender&) = delete;
 
   std::size_t unsent() const noexcept { return unsent_.size(); }
+  std::uint64_t unsent_bytes() const noexcept;
   /// As MessageEndpoint::send(). Null `stream`: it waits until leave_all().
   Status send(sys::ByteStream* stream, std::unique_ptr<MessageBuffer> buffer, BodySource* rest,
               std::uint64_t rest_bytes);
@@ -41,7 +42,7 @@ class TcpSender {
     std::unique_ptr<MessageBuffer> copied;  ///< instead of `rest`
     std::size_t copied_left = 0;
 
-    bool has_left() const noexcept { return left.empty() && rest_left == 0 && copied_left == 0; }
+    std::uint64_t bytes() const noexcept { return left.size() + rest_left + copied_left; }
     std::size_t parts(std::span<ConstByteSpan> into);
     void advance(std::uint64_t bytes);
   };

@@ -101,13 +101,30 @@ Status failure(const UcxLibrary& ucx, ucs_status_t status, std::string_view what
 
 // ---- Endpoint
 
+/// Messages that UCX has taken and not sent, without those in rooms.
+struct Unsent {
+  std::size_t messages = 0;
+  std::uint64_t bytes = 0;
+};
+
 /// A message on its way.
 struct Sending {
   Engine& engine;
-  std::shared_ptr<std::size_t> unsent;  // outlives the endpoint: the callback may come later
+  std::shared_ptr<Unsent> unsent;  // outlives the endpoint: the callback may come later
   std::unique_ptr<MessageBuffer> buffer;
   DeviceStagingBuffer* room = nullptr;  // null: it stands in the buffer
 
+  /// UCX has taken it.
+  void wait() const {
+    if (room != nullptr) return;
+    ++unsent->messages;
+    unsent->bytes += buffer->size;
+  }
+  void has_left() const {
+    if (room != nullptr) return;
+    --unsent->messages;
+    unsent->bytes -= buffer->size;
+  }
   /// Gives back where it stood.
   void finish() {
     if (room != nullptr)
@@ -119,7 +136,7 @@ struct Sending {
 
 extern "C" void towpath_ucx_sent(void* request, ucs_status_t, void* user) {
   const std::unique_ptr<Sending> sending(static_cast<Sending*>(user));
-  if (sending->room == nullptr) --*sending->unsent;
+  sending->has_left();
   sending->engine.ucx.ucp_request_free(request);
   sending->finish();
 }
@@ -130,7 +147,8 @@ class RealEndpoint final : public MessageEndpoint {
   ~RealEndpoint() override;
 
   Status connect(ConstByteSpan address);
-  std::size_t unsent() const noexcept override { return *unsent_; }
+  std::size_t unsent() const noexcept override { return unsent_->messages; }
+  std::uint64_t unsent_bytes() const noexcept override { return unsent_->bytes; }
   Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t rest_bytes,
               std::optional<unsigned> into) override;
   Status send_room(DeviceStagingBuffer& room, std::uint64_t offset, std::uint64_t bytes,
@@ -145,7 +163,7 @@ class RealEndpoint final : public MessageEndpoint {
   Engine& engine_;
   void* const owner_;
   ucp_ep_h endpoint_ = nullptr;
-  const std::shared_ptr<std::size_t> unsent_ = std::make_shared<std::size_t>(0);
+  const std::shared_ptr<Unsent> unsent_ = std::make_shared<Unsent>();
 };
 
 extern "C" void towpath_ucx_broke(void* user, ucp_ep_h, ucs_status_t status) {
@@ -193,7 +211,7 @@ Status RealEndpoint::send(std::unique_ptr<Sending>& sending, ConstByteSpan messa
   if (UCS_PTR_IS_ERR(request))
     return failure(engine_.ucx, UCS_PTR_STATUS(request), "UCX does not send");
   if (UCS_PTR_IS_PTR(request)) {
-    if (sending->room == nullptr) ++*unsent_;
+    sending->wait();
     (void)sending.release();  // towpath_ucx_sent() has it now
   } else {
     sending->finish();

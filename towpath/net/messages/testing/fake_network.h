@@ -70,6 +70,7 @@ class FakeNetwork {
   std::uint64_t out_of_staging = 0;  ///< that left one
   bool keeps_staging = false;        ///< nobody is notified that one is free again
   std::size_t room_loss = 0;         ///< bytes that what comes into one lacks at its end
+  std::uint64_t stalled = 0;         ///< the port of one that reads nothing: all for it waits
 
  private:
   friend class FakeWorker;
@@ -110,7 +111,8 @@ class FakeEndpoint final : public MessageEndpoint {
   ~FakeEndpoint() override {
     for (BodySource* const rest : given_) network_.copy(rest);
   }
-  std::size_t unsent() const noexcept override { return 0; }
+  std::size_t unsent() const noexcept override { return unsent_; }
+  std::uint64_t unsent_bytes() const noexcept override { return unsent_bytes_; }
   Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t rest_bytes,
               std::optional<unsigned> into) override {
     if (std::exchange(network_.has_no_memory, false)) throw std::bad_alloc();
@@ -118,6 +120,13 @@ class FakeEndpoint final : public MessageEndpoint {
       if (rest != nullptr) rest->done();
       buffers_.give_back(std::move(buffer));
       return network_.refusal;
+    }
+    if (network_.stalled == to_) {
+      ++unsent_;
+      unsent_bytes_ += buffer->size + rest_bytes;
+      if (rest != nullptr) rest->done();
+      buffers_.give_back(std::move(buffer));
+      return {};
     }
     if (rest != nullptr && (into || !network_.holds_bodies)) {
       append_rest(*buffer, *rest, rest_bytes);
@@ -160,6 +169,8 @@ class FakeEndpoint final : public MessageEndpoint {
   const std::uint64_t to_;
   const std::uint64_t connection_;
   std::vector<BodySource*> given_;
+  std::size_t unsent_ = 0;  // of a stalled port's, all that was sent
+  std::uint64_t unsent_bytes_ = 0;
 };
 
 class FakeWorker final : public MessageWorker {

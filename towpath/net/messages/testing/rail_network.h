@@ -92,6 +92,7 @@ class RailEndpoint final : public MessageEndpoint {
       : network_(network), buffers_(buffers), connection_(connection), is_dialler_(is_dialler) {}
   ~RailEndpoint() override;
   std::size_t unsent() const noexcept override { return 0; }
+  std::uint64_t unsent_bytes() const noexcept override { return 0; }
   Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t rest_bytes,
               std::optional<unsigned>) override {
     const ConstByteSpan filled = buffer->filled();
