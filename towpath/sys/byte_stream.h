@@ -47,7 +47,7 @@ class ByteStream {
   /// Whether the kernel alone touches the bytes of its users: what cannot be touched is an error
   /// then, and not a signal. A stream that encrypts touches them itself.
   virtual bool moves_by_kernel() const noexcept { return false; }
-  /// To wait on; -1 when there is none. Borrowed.
+  /// To wait on, the stream's own; -1 when there is none.
   virtual int fd() const noexcept = 0;
 
   /// Parts beyond these are left for the next call.

@@ -1,5 +1,6 @@
 // What somebody who knows only addresses gets out of workers over TCP, and what it costs others.
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -123,7 +124,8 @@ TEST_F(TcpAttackTest,
 
 bool is_closed(int fd) {
   char nothing = 0;
-  return ::recv(fd, &nothing, 1, MSG_DONTWAIT) == 0;
+  const ssize_t got = ::recv(fd, &nothing, 1, MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno == ECONNRESET);
 }
 
 TEST_F(TcpAttackTest, connections_of_somebody_else_put_out_nobody) {
@@ -184,6 +186,25 @@ TEST_F(TcpAttackTest, words_that_have_come_are_heard_however_late_we_are) {
   EXPECT_FALSE(is_closed(one.get()));
   clock.advance(TcpNewcomers::kSpeaks.at_most);
   EXPECT_TRUE(run::eventually([&] { return worker->progress(), is_closed(one.get()); }));
+}
+
+TEST_F(TcpAttackTest, hosts_that_take_all_places_give_one_up_for_a_host_that_has_none) {
+  std::vector<sys::Fd> attack;
+  for (int host = 10; host < 20; ++host) {
+    const std::string from = cat("127.0.0.", host);
+    for (std::size_t i = 0; i < TcpNewcomers::kMostPerSource; ++i) {
+      attack.push_back(connect_from(from.c_str(), port()));
+      ASSERT_EQ(::send(attack.back().get(), kFirst.data(), 1, MSG_NOSIGNAL), 1);
+      far_->progress();
+    }
+  }
+  for (int i = 0; i < 20; ++i) far_->progress();  // what each has said is read
+  const sys::Fd honest = connect_from("127.0.0.1", port());
+  far_->progress();
+  EXPECT_FALSE(is_closed(honest.get()));
+  const auto open =
+      std::ranges::count_if(attack, [](const sys::Fd& one) { return !is_closed(one.get()); });
+  EXPECT_EQ(open, TcpNewcomers::kMost - 1);
 }
 
 // Each of many hosts may have its share, and the descriptors are still not theirs.

@@ -30,6 +30,7 @@ class TcpSleeper {
  private:
   friend class TcpLoop;
   Instant wakes_at_ = Instant::never();
+  bool is_again_ = false;  ///< the moment is the loop's, in case that on_wake() throws
 };
 
 class TcpLoop {
@@ -65,10 +66,16 @@ class TcpLoop {
   /// Once, instead of when it was to be woken before; never: not at all. Before a sleeper dies it
   /// is woken never.
   void wake(TcpSleeper& sleeper, Instant at) {
+    sleeper.is_again_ = false;
     if (sleeper.wakes_at_ == at) return;
-    sleepers_.erase({sleeper.wakes_at_, &sleeper});
+    auto place = sleepers_.extract({sleeper.wakes_at_, &sleeper});
+    if (at != Instant::never() && place.empty()) {
+      sleepers_.emplace(at, &sleeper);  // first: it may throw
+    } else if (at != Instant::never()) {
+      place.value() = {at, &sleeper};
+      sleepers_.insert(std::move(place));
+    }
     sleeper.wakes_at_ = at;
-    if (at != Instant::never()) sleepers_.emplace(at, &sleeper);
     timer_.arm(sleepers_.empty() ? Instant::never() : sleepers_.begin()->first);
   }
 
@@ -87,6 +94,7 @@ class TcpLoop {
 
  private:
   static constexpr std::uint64_t kTimerTag = 0;
+  static constexpr Duration kAgain = std::chrono::milliseconds(100);
 
   TcpLoop(run::Poller poller, run::TimerFd timer, const Clock& clock) noexcept
       : poller_(std::move(poller)), timer_(std::move(timer)), clock_(&clock) {}
@@ -109,8 +117,13 @@ class TcpLoop {
     bool some = false;
     while (!sleepers_.empty() && sleepers_.begin()->first <= now) {
       TcpSleeper& sleeper = *sleepers_.begin()->second;
-      wake(sleeper, Instant::never());
+      // What throws is woken again. It may be gone afterwards.
+      const Instant again = now + kAgain;
+      wake(sleeper, again);
+      sleeper.is_again_ = true;
       sleeper.on_wake(now);
+      if (sleepers_.contains({again, &sleeper}) && sleeper.is_again_)
+        wake(sleeper, Instant::never());
       some = true;
     }
     return some;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include <netinet/in.h>
@@ -34,7 +35,7 @@ std::array<std::byte, 16> source_of(const Endpoint& peer) {
   sockaddr_in6 six{};
   std::memcpy(&six, &peer.storage, sizeof six);
   const bool is_four = IN6_IS_ADDR_V4MAPPED(&six.sin6_addr);
-  std::memcpy(source.data(), six.sin6_addr.s6_addr + (is_four ? 12 : 0), is_four ? 4 : 8);
+  std::memcpy(source.data(), six.sin6_addr.s6_addr + (is_four ? 12 : 0), is_four ? 4 : 7);
   return source;
 }
 
@@ -59,7 +60,6 @@ void TcpNewcomers::let_in(sys::Fd socket) {
     return listener_.on_refused(where, room);
   const auto tag = loop_.add(socket.get(), *this);
   if (!tag.ok()) return listener_.on_refused(where, tag.status());
-  by_source_[source].insert(*tag);
   auto stream = sys::make_socket_stream(std::move(socket));
   if (options_.tls) stream = options_.tls->server(std::move(stream));
   if (all_.empty()) loop_.wake(*this, now + kSaidNothing.at_most);
@@ -72,13 +72,22 @@ void TcpNewcomers::let_in(sys::Fd socket) {
 }
 
 Status TcpNewcomers::make_room(const Source& source, Instant now) {
-  const auto same = by_source_.find(source);
-  if (same != by_source_.end() && same->second.size() >= kMostPerSource)
-    return displace_one_of(same->second, now);
+  const std::size_t same = count_of(source);
+  if (same >= kMostPerSource) return displace_one_of(source, now);
   if (all_.size() < most_) return {};
-  const auto busiest = std::ranges::max_element(
-      by_source_, {}, [](const auto& entry) { return entry.second.size(); });
-  return displace_one_of(busiest->second, now);
+  const Source most = busiest();
+  return displace_one_of(most, now, same == 0 && count_of(most) > 1);
+}
+
+std::size_t TcpNewcomers::count_of(const Source& source) const noexcept {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      all_, [&](const auto& entry) { return entry.second.source == source; }));
+}
+
+TcpNewcomers::Source TcpNewcomers::busiest() const {
+  std::map<Source, std::size_t> counts;
+  for (const auto& [tag, one] : all_) ++counts[one.source];
+  return std::ranges::max_element(counts, {}, &std::pair<const Source, std::size_t>::second)->first;
 }
 
 /// Whether something lies in the socket that we have not come to read.
@@ -93,17 +102,18 @@ const TcpNewcomers::Silence& TcpNewcomers::allowed_silence(
   return options_.tls ? kSaidNothingInTls : kSaidNothing;
 }
 
-Status TcpNewcomers::displace_one_of(const std::set<std::uint64_t>& same, Instant now) {
-  const auto rank = [this](std::uint64_t tag) {
-    const Newcomer& one = all_.at(tag);
-    return std::pair(one.pieces > 0, one.silent_since);
+Status TcpNewcomers::displace_one_of(const Source& source, Instant now, bool is_at_once) {
+  const auto rank = [&](const auto& entry) {
+    const Newcomer& one = entry.second;
+    return std::tuple(one.source != source, one.pieces > 0, one.silent_since);
   };
-  const auto last = all_.find(*std::ranges::min_element(same, {}, rank));
+  const auto last = std::ranges::min_element(all_, {}, rank);
   const Duration silence = now - last->second.silent_since;
   const Status full = error(Code::exhausted, cat(all_.size(),
                                                  " connections wait that have proven "
                                                  "nothing; more are not taken"));
-  if (silence < allowed_silence(last->second).at_least || has_input(last->second)) return full;
+  const bool is_early = !is_at_once && silence < allowed_silence(last->second).at_least;
+  if (is_early || has_input(last->second)) return full;
   drop(last, full);
   return {};
 }
@@ -111,9 +121,6 @@ Status TcpNewcomers::displace_one_of(const std::set<std::uint64_t>& same, Instan
 std::unique_ptr<sys::ByteStream> TcpNewcomers::remove(All::iterator newcomer) {
   auto stream = std::move(newcomer->second.stream);
   loop_.remove(stream->fd(), newcomer->first);
-  const auto same = by_source_.find(newcomer->second.source);
-  same->second.erase(newcomer->first);
-  if (same->second.empty()) by_source_.erase(same);
   all_.erase(newcomer);
   if (all_.empty()) loop_.wake(*this, Instant::never());
   return stream;

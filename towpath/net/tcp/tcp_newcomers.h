@@ -4,7 +4,9 @@
 // short message, which the listener answers (MessageWorker::answer()) or not, and then it is hung
 // up on. Where a source has too many, one of its own goes for its newest, and no other source's:
 // one that has said nothing, and of those the longest silent; and not before an honest one has sent
-// what it has to send. So nobody puts out a newcomer of another host, and hardly one of its own.
+// what it has to send. Where all sources together have too many, the one that has most gives one
+// up, at once if it is for a source that has none. So nobody puts out the newcomer of a host that
+// has few, and a few hosts keep nobody else out.
 //
 // Silence is counted from our last answer, and nobody is hung up on whose words have arrived: the
 // time that a handshake of TLS takes on this side is nobody else's fault.
@@ -15,7 +17,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 
 #include <towpath/net/messages/message_worker.h>
 #include <towpath/net/tcp/tcp_first_message.h>
@@ -59,7 +60,7 @@ class TcpNewcomers final : private TcpSocketOwner, private TcpSleeper {
   std::size_t size() const noexcept { return all_.size(); }
 
  private:
-  /// An address of IPv4, or 64 bits of one of IPv6: who has one of those has all.
+  /// An address of IPv4, or 56 bits of an address of IPv6: whoever has one has all.
   using Source = std::array<std::byte, 16>;
   struct Newcomer {
     std::unique_ptr<sys::ByteStream> stream;
@@ -75,9 +76,12 @@ class TcpNewcomers final : private TcpSocketOwner, private TcpSleeper {
   void on_wake(Instant now) override;
   void hear(std::uint64_t tag);
   Status make_room(const Source& source, Instant now);
+  std::size_t count_of(const Source& source) const noexcept;
+  Source busiest() const;
   const Silence& allowed_silence(const Newcomer& newcomer) const noexcept;
   static bool has_input(const Newcomer& newcomer) noexcept;
-  Status displace_one_of(const std::set<std::uint64_t>& same, Instant now);
+  /// `is_at_once`: however short it has been silent.
+  Status displace_one_of(const Source& source, Instant now, bool is_at_once = false);
   void drop(All::iterator newcomer, const Status& why);
   std::unique_ptr<sys::ByteStream> remove(All::iterator newcomer);
 
@@ -86,7 +90,6 @@ class TcpNewcomers final : private TcpSocketOwner, private TcpSleeper {
   const Options options_;
   const std::size_t most_;
   All all_;  ///< by tag
-  std::map<Source, std::set<std::uint64_t>> by_source_;
   std::uint64_t delivering_ = 0;
 };
 
