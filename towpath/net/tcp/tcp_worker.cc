@@ -19,6 +19,8 @@ namespace towpath::net {
 namespace {
 
 constexpr std::size_t kAcceptedPerTurn = 64;
+/// While no descriptor is free.
+constexpr Duration kClosedFor = std::chrono::milliseconds(100);
 
 TlsKey make_tls_key() {
   TlsKey key;
@@ -34,7 +36,7 @@ std::shared_ptr<const TlsContext> tls_of(const std::optional<TlsKey>& key) {
   return TlsContext::from_token(*token);
 }
 
-class TcpWorker final : public MessageWorker, private TcpSocketOwner {
+class TcpWorker final : public MessageWorker, private TcpSocketOwner, private TcpSleeper {
  public:
   TcpWorker(const TcpOptions& options, MessageListener& listener, TcpLoop loop)
       : loop_(std::move(loop)),
@@ -70,7 +72,8 @@ class TcpWorker final : public MessageWorker, private TcpSocketOwner {
   };
   Result<std::vector<Endpoint>> open_ports(const std::vector<std::string>& devices);
   Result<std::vector<Endpoint>> reachable(const TcpPlace& place) const;
-  void open_again();
+  void close_for_now(Port& port, const Status& why);
+  void on_wake(Instant now) override;
 
   TcpLoop loop_;
   MessageBuffers buffers_;
@@ -206,27 +209,32 @@ Result<std::unique_ptr<MessageEndpoint>> TcpWorker::answer(std::uint64_t from, v
 
 // ---- The loop
 
-bool TcpWorker::progress() {
-  const bool some = loop_.turn();
-  if (!some) open_again();
-  return some;
-}
+bool TcpWorker::progress() { return loop_.turn(); }
 
 void TcpWorker::on_event(const run::PollEvent& event) {
   Port& port = *std::ranges::find(ports_, event.tag, &Port::tag);
   for (std::size_t i = 0; i < kAcceptedPerTurn; ++i) {
     auto socket = port.listener.accept();
-    // No descriptor is free: the port would be told again and again.
-    if (!socket.ok()) return loop_.remove(port.listener.fd(), std::exchange(port.tag, 0));
+    if (!socket.ok()) return close_for_now(port, socket.status());
     if (!*socket) return;
     newcomers_.let_in(*std::move(socket));
   }
 }
 
-void TcpWorker::open_again() {
+// No descriptor is free, and a port that is watched would be reported again and again.
+void TcpWorker::close_for_now(Port& port, const Status& why) {
+  loop_.remove(port.listener.fd(), std::exchange(port.tag, 0));
+  loop_.wake(*this, loop_.now() + kClosedFor);
+  context_.listener.on_refused("whoever comes", why);
+}
+
+void TcpWorker::on_wake(Instant now) {
   for (Port& port : ports_) {
     if (port.tag != 0) continue;
-    if (auto tag = loop_.add(port.listener.fd(), *this); tag.ok()) port.tag = *tag;
+    if (auto tag = loop_.add(port.listener.fd(), *this); tag.ok())
+      port.tag = *tag;
+    else
+      loop_.wake(*this, now + kClosedFor);
   }
 }
 
