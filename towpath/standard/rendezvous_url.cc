@@ -23,9 +23,17 @@ using Opened = Result<std::unique_ptr<Rendezvous>>;
 
 constexpr std::string_view kEtcdPort = ":2379";
 
+// Without what stands where a password may, in the wrong place.
+std::string shown(std::string_view url) {
+  const std::size_t begin = url.find("//"), at = url.rfind('@');
+  if (begin == std::string_view::npos || at == std::string_view::npos || at < begin)
+    return printable(url, 200);
+  return printable(cat(url.substr(0, begin + 2), "...", url.substr(at)), 200);
+}
+
 Status not_a_url(std::string_view url, std::string_view why) {
   return error(
-      Code::invalid_argument, cat("'", printable(url, 200), "' is no rendezvous: ", why),
+      Code::invalid_argument, cat("'", shown(url), "' is no rendezvous: ", why),
       "write scope:NAME, file:/path, unix:/path, tcp://host:port or etcd://host:port/namespace");
 }
 

@@ -49,6 +49,9 @@ TEST(RendezvousUrlTest, what_is_none_is_refused_with_the_forms_that_are) {
                           "etcd://h/n?color=red",
                           "etcd://h/n?ca",
                           "etcd://me:secret@h/n",
+                          "etcd://me:secret@h:2379",
+                          "etcd://me:secret@h/n?color=red",
+                          "http://me:secret@h/n",
                           "tcp://h:1?ttl=5",
                           "unix:@name?token-file=/t"}) {
     const auto url = parse_rendezvous_url(bad);
