@@ -237,21 +237,23 @@ void EtcdRendezvous::bring(const MetadataName& name, Entry& entry) {
       entry.metadata
           ? etcd::put({.key = key, .value = cipher_ ? encrypted : *entry.metadata, .lease = lease_})
           : etcd::remove(key),
-      [this, name, version = entry.version](const Result<std::string>& body) {
-        brought(name, version, body.status());
+      [this, name, version = entry.version, lease = lease_](const Result<std::string>& body) {
+        brought(name, version, lease, body.status());
       });
 }
 
-void EtcdRendezvous::brought(const MetadataName& name, std::uint64_t version,
+// An answer may come when the lease that it was put under has gone, and what was put with it.
+void EtcdRendezvous::brought(const MetadataName& name, std::uint64_t version, std::int64_t lease,
                              const Status& status) {
   const auto found = entries_.find(name);
   Entry& entry = found->second;
   entry.in_flight = false;
   --in_flight_;
-  if (status.code() == Code::not_found) return lose_lease();
+  const bool is_current = lease == lease_;
+  if (status.code() == Code::not_found) return is_current ? lose_lease() : void();
   if (!status.ok()) return failed(status);
   worked();
-  if (entry.version != version) return;  // changed meanwhile: again
+  if (entry.version != version || (entry.metadata && !is_current)) return;  // again
   entry.settled = true;
   if (!entry.metadata) entries_.erase(found);
 }

@@ -94,7 +94,8 @@ class EtcdRendezvous final : public Rendezvous {
   void lose_lease();
   bool can_bring() const;
   void bring(const MetadataName& name, Entry& entry);
-  void brought(const MetadataName& name, std::uint64_t version, const Status& status);
+  void brought(const MetadataName& name, std::uint64_t version, std::int64_t lease,
+               const Status& status);
   void answered(FetchId id, const Result<std::string>& body);
   Result<Bytes> found(const MetadataName& name, const Result<std::string>& body) const;
   Result<Bytes> readable(const MetadataName& name, Bytes value) const;
