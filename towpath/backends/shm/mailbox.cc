@@ -90,6 +90,17 @@ void Mailbox::read_ready(std::size_t& budget) {
   }
 }
 
+struct Mailbox::DropUnlessTaken {
+  ~DropUnlessTaken() {
+    if (is_taken) return;
+    ++mailbox.refused_;
+    mailbox.drop(client);
+  }
+  Mailbox& mailbox;
+  Clients::iterator client;
+  bool is_taken = false;
+};
+
 void Mailbox::read_from(std::uint64_t id, std::size_t& budget) {
   const auto found = clients_.find(id);
   if (found == clients_.end() || found->second.kept || found->second.has_closed) return;
@@ -104,9 +115,11 @@ void Mailbox::read_from(std::uint64_t id, std::size_t& budget) {
       if (read_ring(client, budget) != Ring::blocked) return drop(found);
       return pause(client);
     }
-    if (got.ok() && take_message(client, ConstByteSpan(buffer_).first(got->size_bytes))) continue;
-    ++refused_;
-    return drop(found);
+    // It is off the socket: where no memory is left for it, its sender must know.
+    DropUnlessTaken guard{*this, found};
+    guard.is_taken =
+        got.ok() && take_message(client, ConstByteSpan(buffer_).first(got->size_bytes));
+    if (!guard.is_taken) return;
   }
 }
 
@@ -168,8 +181,8 @@ void Mailbox::let_silent_rings_rest() {
 
 // Removed, not only muted: a sender that died would make the poller speak for ever.
 void Mailbox::pause(Client& client) {
-  (void)poller_.remove(client.socket.fd());
   paused_.push_back(client.id);
+  (void)poller_.remove(client.socket.fd());
 }
 
 /// Delivers what came before the next message of the socket.

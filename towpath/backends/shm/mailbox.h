@@ -107,6 +107,7 @@ class Mailbox {
   Ring read_ring(Client& client, std::size_t& budget);
   void watch(Client& client);
   void let_silent_rings_rest();
+  struct DropUnlessTaken;  // a message of it
   void pause(Client& client);
   void drop(Clients::iterator client);
   void drop_oldest_silent();
