@@ -9,7 +9,7 @@
 //            <--messages--> both ways, once each side has admitted the other
 //
 // What a first message and an answer prove is others' business (net/session); who proves nothing
-// costs a descriptor for two seconds at most, and never that of another host (tcp_newcomers.h).
+// costs a descriptor for some seconds, and never that of another host (tcp_newcomers.h).
 //
 // docs/formats/tcp_stream.md has the bytes. That a process ended is known from the kernel; a cut
 // link is silence, which others must notice.
