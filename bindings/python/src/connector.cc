@@ -8,6 +8,7 @@
 
 #include <towpath/compat/kvbm/connector.h>
 #include <towpath/kv/connector/scheduler.h>
+#include <towpath/kv/disk/drive_files.h>
 #include <towpath/standard/cache_server.h>
 #include <towpath/standard/connector_words.h>
 #include <towpath/sys/clock.h>
@@ -465,12 +466,31 @@ void bind_worker(py::module_& module) {
       });
 }
 
+/// Whatever is in `folder`, a store that nobody has open, below `directory`.
+Status discard_store(const std::string& directory, const std::string& folder) {
+  TOWPATH_TRY(const auto files, kv::store_files(directory));
+  TOWPATH_TRY(const auto names, files->list(folder));
+  for (const std::string& name : names) {
+    TOWPATH_TRY(files->remove(cat(folder, "/", name)));
+  }
+  return files->sync_directory(folder);
+}
+
 }  // namespace
 
 void bind_connector(py::module_& module) {
   bind_event(module);
   bind_scheduler(module);
   bind_worker(module);
+  module.def(
+      "discard_store",
+      [](const std::string& directory, const std::string& folder) {
+        const py::gil_scoped_release released;
+        const Status done = discard_store(directory, folder);
+        const py::gil_scoped_acquire held;
+        check(done);
+      },
+      py::arg("directory"), py::arg("folder"));
   module.def("own_server_address", [] { return unwrap(standard::own_server_address()); });
 }
 

@@ -399,37 +399,6 @@ def test_prompts_without_tokens_are_left_alone():
         assert half.build(scheduled(request, 0, 40)).data is None and half.finish(request) == (False, None)
 
 
-def test_a_reset_forgets_and_hears_no_old_report(tmp_path):
-    scheduler, worker = connectors(views("LBHNC"), directory=str(tmp_path), direct=True)
-    heard, update = [], scheduler._scheduler.update
-    scheduler._scheduler.update = lambda reports: (heard.append(reports), update(reports))
-    step(scheduler, worker, Request("a", 40), [0, 1, 2], 0)
-    worker._worker._worker.sync()
-    assert list(tmp_path.glob("*/segment-*")) and heard
-    assert scheduler.reset_cache() is True and scheduler.has_pending_push_work()
-    for old in heard:
-        update(old)
-    step(scheduler, worker, Request("b", 40), [3, 4, 5], 0)
-    assert not scheduler.has_pending_push_work()
-    step(scheduler, worker, Request("c", 40), [3, 4, 5], 32)
-    assert worker._worker._worker.figures()["saved_blocks"] == 2, "the worker was not made anew"
-    worker.shutdown()
-
-
-def test_what_is_kept_after_a_reset_is_for_this_life_alone(tmp_path):
-    """A reset is said to come with new weights, which the folder of weights need not have."""
-    for life in range(2):
-        scheduler, worker = connectors(views("LBHNC"), directory=str(tmp_path))
-        step(scheduler, worker, Request("a", 40), [0, 1, 2], 0)
-        assert scheduler.reset_cache() is True
-        step(scheduler, worker, Request("b", 40), [3, 4, 5], 0)
-        step(scheduler, worker, Request("c", 40), [3, 4, 5], 32)
-        step(scheduler, worker, Request("d", 40, cache_salt="another"), [0, 1, 2], 0)
-        worker._worker._worker.sync()
-        assert list(tmp_path.glob("*/segment-*")), "it goes to files"
-        worker.shutdown()
-
-
 def test_what_ended_as_the_caches_fell_asleep_is_said_later():
     _, worker = connectors(views("LBHNC"))
     worker._worker._sent.add("a")
@@ -462,17 +431,6 @@ def test_blocks_come_back_after_the_caches_slept(tmp_path):
     step(scheduler, worker, Request("b", 40), [3, 4, 5], 32)
     assert worker._worker._worker.figures()["from_files"] == 2
     worker.shutdown()
-
-
-def test_a_reset_waits_for_blocks_on_their_way():
-    half, request = side(), Request("a", 15)
-    begin(half, request, [0])
-    half.build(scheduled(request, 0, 15))
-    request.all_token_ids.append(7)
-    request.num_computed_tokens = 16
-    assert half.finish(request)[0] and half.reset() is False
-    half.ended(["a"])
-    assert half.reset() is True
 
 
 def test_reports_of_ranks_are_one():

@@ -11,6 +11,7 @@ import shutil
 import time
 
 from towpath._server import address_of
+from towpath._towpath import discard_store
 from towpath.connector import Worker
 from towpath.vllm.geometry import AXES
 from towpath.vllm.scheduling import Orders, Reports
@@ -177,6 +178,7 @@ class WorkerSide:
             self._name_space += _RESET
             self.register(self._geometry)
             self._discard()  # what an earlier life left under this name
+        self._reports, self._steps = [], []  # of what there was
         self._epoch = epoch
         self.register(self._geometry)
         _logger.info("towpath: all blocks that were kept have been thrown away")
@@ -184,8 +186,10 @@ class WorkerSide:
     def _discard(self):
         folder = self._worker.folder
         self.close()
-        if folder and os.path.isdir(folder):
+        if os.path.isdir(folder):
             shutil.rmtree(folder)
+        elif folder:
+            discard_store(self._settings.directory, folder)  # on a drive, or in a file that is one
 
     def close(self):
         if self._worker is None:

@@ -1,0 +1,66 @@
+"""towpath.vllm's resets: what was kept before one is not loaded after it, wherever it was."""
+import os
+
+import pytest
+
+from test_vllm import Request, begin, connectors, scheduled, side, step, views
+
+
+def test_a_reset_forgets_and_hears_no_old_report(tmp_path):
+    scheduler, worker = connectors(views("LBHNC"), directory=str(tmp_path), direct=True)
+    heard, update = [], scheduler._scheduler.update
+    scheduler._scheduler.update = lambda reports: (heard.append(reports), update(reports))
+    step(scheduler, worker, Request("a", 40), [0, 1, 2], 0)
+    worker._worker._worker.sync()
+    assert list(tmp_path.glob("*/segment-*")) and heard
+    assert scheduler.reset_cache() is True and scheduler.has_pending_push_work()
+    for old in heard:
+        update(old)
+    step(scheduler, worker, Request("b", 40), [3, 4, 5], 0)
+    assert not scheduler.has_pending_push_work()
+    step(scheduler, worker, Request("c", 40), [3, 4, 5], 32)
+    assert worker._worker._worker.figures()["saved_blocks"] == 2, "the worker was not made anew"
+    worker.shutdown()
+
+
+@pytest.mark.parametrize("on_a_drive", [False, True])
+def test_what_is_kept_after_a_reset_is_for_this_life_alone(tmp_path, on_a_drive):
+    """A reset is said to come with new weights, which the folder of weights need not have."""
+    place = tmp_path / "drive" if on_a_drive else tmp_path
+    if on_a_drive:
+        place.touch()
+        os.truncate(place, 512 << 20)
+    for life in range(2):
+        scheduler, worker = connectors(views("LBHNC"), directory=str(place))
+        step(scheduler, worker, Request("a", 40), [0, 1, 2], 0)
+        assert scheduler.reset_cache() is True
+        step(scheduler, worker, Request("b", 40), [3, 4, 5], 0)
+        step(scheduler, worker, Request("c", 40), [3, 4, 5], 32)
+        step(scheduler, worker, Request("d", 40, cache_salt="another"), [0, 1, 2], 0)
+        assert scheduler.reset_cache() is True
+        step(scheduler, worker, Request("e", 40), [3, 4, 5], 0)
+        step(scheduler, worker, Request("f", 40, cache_salt="another"), [0, 1, 2], 0)
+        worker._worker._worker.sync()
+        assert on_a_drive or list(tmp_path.glob("*/segment-*")), "it goes to files"
+        worker.shutdown()
+
+
+def test_what_a_worker_had_to_say_before_a_reset_is_not_said_after_it():
+    scheduler, worker = connectors(views("LBHNC"))
+    worker._worker._reports, worker._worker._steps = [b"old"], [0]
+    assert scheduler.reset_cache() is True
+    worker._worker.begin(scheduler._scheduler.build(scheduled(Request("a", 15), 0, 15)))
+    said = worker.build_connector_worker_meta()
+    assert said is None or (said.epoch == 1 and b"old" not in said.data and not said.steps)
+    worker.shutdown()
+
+
+def test_a_reset_waits_for_blocks_on_their_way():
+    half, request = side(), Request("a", 15)
+    begin(half, request, [0])
+    half.build(scheduled(request, 0, 15))
+    request.all_token_ids.append(7)
+    request.num_computed_tokens = 16
+    assert half.finish(request)[0] and half.reset() is False
+    half.ended(["a"])
+    assert half.reset() is True
