@@ -46,7 +46,7 @@ def make(pool, name, folder, **more):
     from sglang.srt.mem_cache.hicache_storage import HiCacheStorageConfig
     from sglang.srt.mem_cache.storage import StorageBackendFactory
     ours = {"backend_name": "towpath", "module_path": "towpath.sglang", "class_name": "TowpathHiCache", "interface_v1": 1,
-            "directory": str(folder), "disk": "4GiB"}
+            "directory": str(folder), "disk": "4GiB", "model": "a/model"}  # no engine runs that could say its own
     config = HiCacheStorageConfig(tp_rank=0, tp_size=1, pp_rank=0, pp_size=1, attn_cp_rank=0, attn_cp_size=1,
                                   is_mla_model=False, enable_storage_metrics=False, is_page_first_layout=True,
                                   model_name="a/model", extra_config=ours if name == "dynamic" else

@@ -54,6 +54,10 @@ def install():
         sys.modules[name] = module
     module.__dict__.update({each.__name__: each for each in (HiCacheStorage, PoolName, PoolHitPolicy, PoolTransfer,
                                                              PoolTransferResult)})
+    sys.modules["sglang"].__version__ = "none"
+    context = types.ModuleType("sglang.srt.runtime_context")
+    context.get_server_args = lambda: types.SimpleNamespace(model_path="a/model", revision=None)
+    sys.modules[context.__name__] = sys.modules["sglang.srt"].runtime_context = context
 
 
 @dataclass

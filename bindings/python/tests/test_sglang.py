@@ -3,6 +3,7 @@ import os
 import queue
 import random
 import threading
+import types
 
 import fake_sglang
 import numpy
@@ -10,8 +11,10 @@ import pytest
 
 fake_sglang.install()
 
+from sglang.srt import runtime_context
 from sglang.srt.mem_cache.hicache_storage import PoolHitPolicy, PoolName, PoolTransfer
 
+from towpath._weights import digest_of_weights
 from towpath.sglang import TowpathHiCache, _Waiting
 
 PAGE = 16
@@ -45,10 +48,11 @@ def pages_at(numbers, page_size=PAGE):
     return numpy.concatenate([numpy.arange(n * page_size, (n + 1) * page_size) for n in numbers])
 
 
-def storage(tmp_path, pool, **config):
+def storage(tmp_path, pool, settings=None, **config):
     made = TowpathHiCache(fake_sglang.Config({"backend_name": "towpath", "module_path": "towpath.sglang",
                                               "class_name": "TowpathHiCache", "interface_v1": 1,
-                                              "directory": str(tmp_path), "disk": "1GiB"}, **config), {})
+                                              "directory": str(tmp_path), "disk": "1GiB", **(settings or {})},
+                                             **config), {})
     made.register_mem_pool_host(pool)
     return made
 
@@ -94,6 +98,61 @@ def test_unlike_caches_never_meet(tmp_path, other):
     another = storage(tmp_path, Pool(), **other)
     assert another.batch_exists(keys(1)) == 0
     another.close()
+
+
+def started_with(monkeypatch, **args):
+    """SGLang, in this way."""
+    monkeypatch.setattr(runtime_context, "get_server_args", lambda: types.SimpleNamespace(**args))
+
+
+def is_met_by(tmp_path, other):
+    """Whether a page that is stored now is there for the storage that `other()` makes."""
+    one = storage(tmp_path / "kv", Pool(seed=1))
+    assert one.batch_set_v1(keys(1), pages_at([0])) == [True]
+    one.close()
+    another = other()
+    there = another.batch_exists(keys(1))
+    another.close()
+    return bool(there)
+
+
+@pytest.mark.parametrize("drafts", [False, True])
+def test_other_weights_under_one_served_name_never_meet(tmp_path, monkeypatch, drafts):
+    weights = {"model_path": tmp_path / "model", "speculative_draft_model_path": tmp_path / "drafts"}
+    for number, folder in enumerate(weights.values()):
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(bytes([number]) * (1 << 20))
+    started_with(monkeypatch, **{name: str(folder) for name, folder in weights.items()})
+
+    def trained_on():
+        changed = weights["speculative_draft_model_path" if drafts else "model_path"]
+        (changed / "model.safetensors").write_bytes(b"\7" * (1 << 20))
+        digest_of_weights.cache_clear()  # another process has none
+        return storage(tmp_path / "kv", Pool())
+
+    assert is_met_by(tmp_path, lambda: storage(tmp_path / "kv", Pool()))
+    assert not is_met_by(tmp_path, trained_on)
+
+
+@pytest.mark.parametrize("args", [{"model_path": "another/model"}, {"model_path": "a/model", "revision": "next"},
+                                  {"model_path": "a/model", "json_model_override_args": '{"rope_theta": 2}'}])
+def test_models_by_name_never_meet(tmp_path, monkeypatch, args):
+
+    def another():
+        started_with(monkeypatch, **args)
+        return storage(tmp_path / "kv", Pool())
+
+    assert not is_met_by(tmp_path, another)
+
+
+def test_a_name_of_ones_own_is_asked_for_where_sglang_does_not_say_its_model(tmp_path, monkeypatch):
+    monkeypatch.delattr(runtime_context, "get_server_args")
+    with pytest.raises(ValueError, match='cannot be asked.*say "model"'):
+        storage(tmp_path, Pool())
+    for model in ("one", "another"):
+        there = storage(tmp_path, Pool(seed=1), settings={"model": model})
+        assert there.batch_exists(keys(1)) == 0 and there.batch_set_v1(keys(1), pages_at([0])) == [True]
+        there.close()
 
 
 @pytest.mark.parametrize("pool", [Pool("layer_first"), Pool(page_size=8)])

@@ -15,9 +15,9 @@ class Settings:
     direct: bool = False
 
 
-def read_settings(given, where) -> Settings:
-    """Raises ValueError, with the value and what is meant instead."""
-    return read_fields(Settings, given, where, {"disk": size_in_bytes}, needed={"directory": '"/nvme/kv"'})
+def read_settings(given, where, cls=Settings) -> Settings:
+    """A `cls`, which may have more fields. Raises ValueError, with the value and what is meant instead."""
+    return read_fields(cls, given, where, {"disk": size_in_bytes}, needed={"directory": '"/nvme/kv"'})
 
 
 class Store:

@@ -4,11 +4,13 @@
         --hicache-storage-backend-extra-config '{"backend_name": "towpath", "module_path": "towpath.sglang",
             "class_name": "TowpathHiCache", "interface_v1": 1, "directory": "/nvme/kv", "disk": "200GiB"}'
 
-A page that was stored is there after a crash, and comes back as it was or not at all. Pages of unlike models, ranks,
+A page that was stored is there after a crash, and comes back as it was or not at all. Pages of unlike weights, ranks,
 types and host layouts never meet: all of that is part of their names. When `disk` is full the oldest pages go, but for
 those that were loaded lately.
 Source of the interface: SGLang 0.5.23, sglang/srt/mem_cache/hicache_storage.py and managers/cache_controller.py.
 """
+import dataclasses
+import hashlib
 import json
 import logging
 import os
@@ -16,14 +18,48 @@ import select
 import shutil
 import threading
 
+import sglang
 from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolHitPolicy, PoolName, PoolTransferResult
 
-from towpath._keyed import Store, read_settings
+from towpath._keyed import Settings, Store, read_settings
+from towpath._weights import digest_of_weights
 from towpath.errors import NotReady
 
 _logger = logging.getLogger("sglang.srt.towpath")  # below SGLang's own, so that it is seen
 
 _OF_SGLANG = ("backend_name", "module_path", "class_name", "interface_v1")  # the others it has taken out
+
+
+@dataclasses.dataclass
+class _Settings(Settings):
+    """`model`: the user's own name for what the pages are of, instead of what SGLang was started with."""
+    model: str = ""
+
+
+# Of SGLang's arguments, what makes other bytes of equal tokens, beside the weights in a folder.
+_OF_A_MODEL = ("revision", "quantization", "dtype", "json_model_override_args", "speculative_draft_model_revision")
+
+
+def _model(own):
+    """The served name says nothing of it: another model, or one that was trained on, may be served by the same."""
+    if own:
+        return {"name": own}
+    try:
+        from sglang.srt.runtime_context import get_server_args
+        args = get_server_args()
+        path = args.model_path
+    except (ImportError, AttributeError, RuntimeError, ValueError) as why:
+        raise ValueError(f"towpath: what model SGLang {_version()} was started with cannot be asked ({why}): say \"model\" in "
+                         "hicache-storage-backend-extra-config, another for other weights") from why
+    said = {name: str(getattr(args, name, None)) for name in _OF_A_MODEL}
+    for key, place in (("model", path), ("drafts", getattr(args, "speculative_draft_model_path", None))):
+        is_here = place is not None and os.path.isdir(place)
+        said[key] = digest_of_weights(os.path.realpath(place)) if is_here else place
+    return said
+
+
+def _version():
+    return getattr(sglang, "__version__", "")
 
 
 class _Waiting:
@@ -77,14 +113,15 @@ class TowpathHiCache(HiCacheStorage):
 
     def __init__(self, storage_config, kwargs=None):
         ours = {key: value for key, value in (storage_config.extra_config or {}).items() if key not in _OF_SGLANG}
-        self._settings = read_settings(ours, "hicache-storage-backend-extra-config")
+        self._settings = read_settings(ours, "hicache-storage-backend-extra-config", _Settings)
         config = storage_config
         if config.is_mla_model and config.tp_size > 1:
             raise ValueError(f"towpath: tensor parallel size is {config.tp_size}, and of a model with MLA one rank writes "
                              "for all, which a directory with one owner cannot give; use data parallel attention, or 1")
         sizes = ("tp", "pp", "attn_cp")
         place = {name: (getattr(config, f"{name}_rank"), getattr(config, f"{name}_size")) for name in sizes}
-        self._name = json.dumps([config.model_name, place])
+        model = [_version(), _model(self._settings.model)]
+        self._name = json.dumps([config.model_name, place, hashlib.sha256(json.dumps(model).encode()).hexdigest()])
         ranks = [f"{name}{place[name][0]}" for name in sizes if place[name][1] > 1] + [f"dp{config.dp_rank}"]
         self._folder = os.path.join(self._settings.directory, "-".join(ranks))
         self._pools, self._lock = {}, threading.Lock()
