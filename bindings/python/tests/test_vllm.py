@@ -391,6 +391,17 @@ def test_saves_end_before_a_preempted_requests_blocks_are_others():
     assert half.build(scheduled(request, 0, 40)).settle is False, "once is enough"
 
 
+def test_saves_end_before_the_blocks_of_a_preempted_request_that_was_aborted_are_others():
+    """As reset_prefix_cache(reset_running_requests=True) and an abort before the next step."""
+    half, request, other = side(), Request("a", 40), Request("b", 40)
+    begin(half, request, [0, 1, 2])
+    assert half.build(scheduled(request, 0, 40)).data is not None
+    request.num_preemptions, request.status.name = 1, "FINISHED_ABORTED"
+    half.finish(request)
+    begin(half, other, [0, 1, 2])
+    assert half.build(scheduled(other, 0, 40, preempted=["a"])).settle is True
+
+
 def test_prompts_without_tokens_are_left_alone():
     half = side()
     for request in (Request("a", 40, prompt_embeds=object()), Request("b", 40, resumable=True)):

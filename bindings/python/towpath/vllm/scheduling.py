@@ -156,6 +156,7 @@ class SchedulerSide:
         state = self._requests.pop(request.request_id, None)
         if state is None:
             return False, None
+        self._preempt_if_it_was(state)  # its blocks may be another's in the next step already
         # What is computed and was not saved, for want of a confirmation or of its tokens: only where the
         # engine ended the request itself, which it does not after a load that failed.
         if self._settings.saves_in_background and _ended_by_itself(request):
