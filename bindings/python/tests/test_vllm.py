@@ -361,6 +361,33 @@ def test_nothing_is_saved_while_a_load_is_not_confirmed(tmp_path):
     worker.shutdown()
 
 
+@pytest.mark.parametrize("background", [False, True])
+def test_a_load_that_failed_and_lost_nothing_is_not_ordered_again(tmp_path, background):
+    """As of a store that does not answer: what is kept there is still kept."""
+    scheduler, worker = connectors(views("LBHNC"), directory=str(tmp_path), loads_in_background=background)
+    half, request = scheduler._scheduler, Request("b", 64)
+    saved = Request("a", 40)
+    begin(half, saved, [0, 1, 2])
+    worker._worker.begin(half.build(scheduled(saved, 0, 40)))
+    for name in worker._worker._geometry.layer_of:
+        worker.save_kv_layer(name, None, None)
+    worker.wait_for_save()
+    worker._worker._collect(waits=True)
+    half.update(worker.build_connector_worker_meta())
+
+    def asks(computed=0):
+        found, waits = half.match(request, computed)
+        half.allocate(request, ([3, 4, 5, 6],), found)
+        half.ended(["b"])
+        return computed + found
+
+    assert asks() == 32
+    assert asks() == 0 and asks() == 0 and asks(16) == 16, "the same load again"
+    request.num_preemptions = 1
+    assert asks() == 32, "another load, of blocks that were computed and lost to others"
+    worker.shutdown()
+
+
 def test_an_aborted_request_saves_nothing_at_its_end():
     for status, saved in (("FINISHED_ABORTED", 0), ("FINISHED_LENGTH_CAPPED", 1)):
         half, request = side(), Request("a", 15)

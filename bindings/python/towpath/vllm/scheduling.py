@@ -56,6 +56,8 @@ class _Request:
     new_blocks: List[List[int]] = dataclasses.field(default_factory=list)  # by group, that it has not said
     saved_to: int = 0  # tokens up to which blocks were ordered to be saved, or are kept
     preemptions: int = 0
+    computed: int = 0  # tokens, as it was matched last
+    loaded_to: int = 0  # tokens up to which its last load was to bring it; 0: there was none since it was preempted
 
 
 def room_of(request) -> str:
@@ -124,8 +126,12 @@ class SchedulerSide:
         if getattr(request, "lora_request", None) is not None:
             lora = request.lora_request
             self._loras[lora_room(lora)] = (lora.lora_name, lora.lora_int_id)
-        self._requests[request.request_id] = _Request(request, tokens=len(tokens), preemptions=_preemptions(request))
+        loaded_to = state.loaded_to if state is not None else 0
+        self._requests[request.request_id] = _Request(request, tokens=len(tokens), preemptions=_preemptions(request),
+                                                      computed=computed, loaded_to=loaded_to)
         self._changed = self._hints.hear(self._scheduler, request) or self._changed
+        if loaded_to and computed + found >= loaded_to:
+            return 0, False  # that load has failed, and would again: nothing of it was lost
         return found, background
 
     def allocate(self, request, blocks, loaded):
@@ -135,6 +141,7 @@ class SchedulerSide:
         state.blocks, state.new_blocks = [len(table) for table in blocks], [[] for _ in blocks]
         self._scheduler.allocate(request.request_id, list(blocks), loaded)
         self._changed = self._changed or loaded > 0
+        state.loaded_to = state.computed + loaded if loaded else state.loaded_to
         if loaded and self._settings.loads_in_background:
             self._loading.add(request.request_id)
             self._awaited += 1
@@ -148,7 +155,7 @@ class SchedulerSide:
         state.preemptions = preemptions
         self._scheduler.preempt(state.request.request_id)
         self._changed = True
-        state.blocks, state.new_blocks, state.saved_to = [], [], 0
+        state.blocks, state.new_blocks, state.saved_to, state.loaded_to = [], [], 0, 0
         self._settle = True
 
     def finish(self, request):
