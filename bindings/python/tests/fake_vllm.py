@@ -17,6 +17,10 @@ class KVConnectorBase_V1:
         self._connector_metadata, self._role = None, role
         self._kv_transfer_config, self._kv_cache_config = vllm_config.kv_transfer_config, kv_cache_config
 
+    @property
+    def requires_kv_delivery(self):
+        return self._kv_transfer_config.is_kv_producer
+
     def bind_connector_metadata(self, connector_metadata):
         self._connector_metadata = connector_metadata
 
@@ -211,7 +215,8 @@ def config(extra=None, in_a_step=128, **parallel):
     """A VllmConfig, as far as it is read."""
     space = types.SimpleNamespace
     return space(
-        kv_transfer_config=space(kv_connector_extra_config=extra or {}, kv_load_failure_policy="recompute"),
+        kv_transfer_config=space(kv_connector_extra_config=extra or {}, kv_load_failure_policy="recompute",
+                                 is_kv_producer=True),
         parallel_config=space(**{"world_size": 1, "tensor_parallel_size": 1, "pipeline_parallel_size": 1,
                                  "data_parallel_size": 1, "data_parallel_index": 0, **parallel}),
         model_config=space(model="a/model", revision=None, dtype="float16", quantization=None,

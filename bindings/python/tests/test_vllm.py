@@ -429,6 +429,11 @@ def test_saves_end_before_the_blocks_of_a_preempted_request_that_was_aborted_are
     assert half.build(scheduled(other, 0, 40, preempted=["a"])).settle is True
 
 
+def test_no_output_of_a_preempted_request_is_computed_twice_for_the_sake_of_its_saves():
+    scheduler = TowpathConnector(fake_vllm.config(), KVConnectorRole.SCHEDULER, fake_vllm.cache_config())
+    assert scheduler.requires_kv_delivery is False
+
+
 def test_prompts_without_tokens_are_left_alone():
     half = side()
     for request in (Request("a", 40, prompt_embeds=object()), Request("b", 40, resumable=True)):

@@ -243,6 +243,11 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
     def has_pending_push_work(self):
         return self._scheduler.has_work()
 
+    @property
+    def requires_kv_delivery(self):
+        """A save that a preemption ends early is a block less: nobody waits for it."""
+        return False
+
     def reset_cache(self):
         if self._settings.objects or self._settings.peers or self._settings.server:
             _logger.warning("towpath: not reset: objects, peers and a server keep what was computed; give another \"model\"")
