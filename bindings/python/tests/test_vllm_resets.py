@@ -1,9 +1,11 @@
 """towpath.vllm's resets: what was kept before one is not loaded after it, wherever it was."""
 import os
+import time
 
 import pytest
 
-from test_vllm import Request, begin, connectors, scheduled, side, step, views
+from test_vllm import Request, begin, connectors, scheduled, side, step, views  # which has the engine's stand-in
+from towpath.vllm import serving
 
 
 def test_a_reset_forgets_and_hears_no_old_report(tmp_path):
@@ -53,6 +55,36 @@ def test_what_a_worker_had_to_say_before_a_reset_is_not_said_after_it():
     said = worker.build_connector_worker_meta()
     assert said is None or (said.epoch == 1 and b"old" not in said.data and not said.steps)
     worker.shutdown()
+
+
+def test_what_others_keep_is_not_loaded_after_a_reset(monkeypatch):
+    """vLLM pauses and sleeps with a reset, and stays as it is, paused, where that is refused."""
+    made, make = [], serving.Worker
+    monkeypatch.setattr(serving, "Worker", lambda *args, **more: made.append(more["peers"]) or make(*args, **more))
+    names = [f"reset-{os.getpid()}-{which}" for which in "ab"]
+    ours, theirs = (connectors(views("LBHNC"), peers={"rendezvous": f"scope:reset-{os.getpid()}", "name": name, "others": names})
+                    for name in names)
+    scheduler, worker = ours
+    step(*theirs, Request("a", 40), [0, 1, 2], 0)
+    eventually_finds(*ours, Request("b", 40), 32)
+    assert scheduler.reset_cache() is True
+    step(*ours, Request("c", 40), [0, 1, 2], 0)
+    step(*ours, Request("d", 40), [3, 4, 5], 32)
+    step(*ours, Request("e", 40, cache_salt="another"), [0, 1, 2], 0)
+    assert made[0] and made[-1] is None, "others that were reset too would be met, and they have weights of their own"
+    for _, other in (ours, theirs):
+        other.shutdown()
+
+
+def eventually_finds(scheduler, worker, request, count):
+    until = time.monotonic() + 60
+    while scheduler.get_num_new_matched_tokens(request, 0)[0] != count:
+        assert time.monotonic() < until, f"{count} tokens were not found"
+        worker._worker._collect(waits=True)
+        reports = worker.build_connector_worker_meta()
+        if reports is not None:
+            scheduler._scheduler.update(reports)
+    scheduler.request_finished(request, [])
 
 
 def test_a_reset_waits_for_blocks_on_their_way():

@@ -249,12 +249,14 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
         return False
 
     def reset_cache(self):
-        if self._settings.objects or self._settings.peers or self._settings.server:
-            _logger.warning("towpath: not reset: objects, peers and a server keep what was computed; give another \"model\"")
-            return False
+        """vLLM also asks as it pauses or falls asleep, and stays paused where it is refused."""
         done = self._scheduler.reset()
         if not done:
             _logger.warning("towpath: not reset, since blocks of requests are on their way: ask again")
+        elif self._settings != self._settings.alone():
+            _logger.warning("towpath: objects, peers and a server are used no more in this life of the engine: what they keep "
+                            "was computed before the reset; give another \"model\" if it is of other weights")
+            self._settings = self._settings.alone()
         return done
 
     # Both -------------------------------------------------------------------------------------

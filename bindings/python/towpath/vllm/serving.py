@@ -172,8 +172,9 @@ class WorkerSide:
 
     def _throw_away(self, epoch):
         """Whatever was kept, here and in files. What is computed from now on may be of weights that no file has, so
-        it is kept under a name by which no later life looks."""
+        it is kept under a name by which no later life looks, and shared with nobody."""
         self._discard()
+        self._settings = self._settings.alone()
         if not self._name_space.endswith(_RESET):
             self._name_space += _RESET
             self.register(self._geometry)

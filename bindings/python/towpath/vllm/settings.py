@@ -58,6 +58,10 @@ class Settings:
             mine.peers = dataclasses.replace(mine.peers, name=mine.peers.name + among)
         return mine
 
+    def alone(self) -> "Settings":
+        """Without what is shared with others."""
+        return dataclasses.replace(self, objects="", server="", peers=None)
+
     def blocks_in_memory(self, block_bytes: int, least: int) -> int:
         """Of so many bytes each; a step may need `least` of them at once."""
         if self.memory == 0:
