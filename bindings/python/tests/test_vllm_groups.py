@@ -1,5 +1,8 @@
 """towpath.vllm and models of unlike layers, on a vLLM that is none. With real ones: ./dev engines -k hybrid."""
+import types
+
 import fake_vllm
+import numpy
 import pytest
 
 fake_vllm.install()
@@ -8,6 +11,8 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 
 from towpath.vllm import geometry
 from towpath.vllm.connector import TowpathConnector
+
+from test_vllm import Request, begin, scheduled, views
 
 
 @pytest.mark.parametrize("specs, said", [
@@ -57,3 +62,32 @@ def test_unlike_layers_load_in_the_background_alone():
     _, config = fake_vllm.overlaid([fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec()])
     with pytest.raises(ValueError, match="loads_in_background is false, and this model has 2 groups"):
         TowpathConnector(fake_vllm.config({"loads_in_background": False}), KVConnectorRole.SCHEDULER, config)
+
+
+class OnDevice(numpy.ndarray):
+    """Memory that says it is a GPU's."""
+    device = types.SimpleNamespace(type="cuda")
+
+
+@pytest.mark.parametrize("device, zeroes", [(True, True), (True, False), (False, True)])
+def test_saves_end_with_their_step_where_the_engine_zeroes_blocks_before_it_says_who_was_preempted(device, zeroes):
+    """As vLLM's model runner V2: the next step's zeros would be saved by the name of what was there."""
+    config = fake_vllm.cache_config()
+    config.needs_kv_cache_zeroing = zeroes
+    scheduler, worker = (TowpathConnector(fake_vllm.config(), role, config)
+                         for role in (KVConnectorRole.SCHEDULER, KVConnectorRole.WORKER))
+    caches = {name: cache.view(OnDevice) if device else cache for name, cache in views("LBHNC").items()}
+    worker.register_kv_caches(caches)
+    worker._await_device = lambda: None  # there is none
+    scheduler.set_xfer_handshake_metadata({0: worker.get_handshake_metadata()})
+    saved, request, ended = worker._worker._worker, Request("a", 40), []
+    settle = saved.settle
+    saved.settle = lambda: (settle(), ended.append(saved.figures()["saved_blocks"]))
+    begin(scheduler._scheduler, request, [0, 1, 2])
+    metadata = scheduler.build_connector_meta(scheduled(request, 0, 40))
+    worker.handle_preemptions(metadata)
+    worker.bind_connector_metadata(metadata)
+    worker.start_load_kv(None)
+    worker.wait_for_save()
+    assert ended == ([2] if device and zeroes else [])
+    worker.shutdown()

@@ -123,6 +123,9 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
         self._worker.register(proven)
         device = getattr(next(iter(kv_caches.values())), "device", None)
         self._device = None if getattr(device, "type", "cpu") == "cpu" else device
+        # vLLM's model runner V2 zeroes blocks, and copies into them, before it says whose they were.
+        zeroes = not self._is_plain or getattr(self._kv_cache_config, "needs_kv_cache_zeroing", False)
+        self._worker.ends_saves = zeroes and self._device is not None
 
     def _await_device(self):
         """What the engine has sent to its device is done: blocks zeroed, layers computed."""

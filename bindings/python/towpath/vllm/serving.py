@@ -28,6 +28,7 @@ class WorkerSide:
         self._place = {"rank": rank, "first_head": first_head}
         self._least_blocks = least_blocks
         self._geometry = self._worker = None
+        self.ends_saves = False  # with the step that they are of
         self._orders = self._begun = None
         self._epoch, self._steps = 0, []
         self._figures_at, self._failures = {}, {}
@@ -83,6 +84,8 @@ class WorkerSide:
         if self._orders is None:
             return
         self._worker.wait_for_save()
+        if self.ends_saves:
+            self._worker.settle()
         if self._orders.loads:
             self._steps.append(self._orders.step)
             self._collect(waits=True)  # whether a load of this step failed is said with this step
