@@ -466,9 +466,11 @@ void bind_worker(py::module_& module) {
       });
 }
 
-/// Whatever is in `folder`, a store that nobody has open, below `directory`.
+/// Whatever is in `folder`, a store that nobody has open, below `directory`; one that is not there
+/// has nothing.
 Status discard_store(const std::string& directory, const std::string& folder) {
   TOWPATH_TRY(const auto files, kv::store_files(directory));
+  if (files->kind_of(folder) == sys::PathKind::none) return {};
   TOWPATH_TRY(const auto names, files->list(folder));
   for (const std::string& name : names) {
     TOWPATH_TRY(files->remove(cat(folder, "/", name)));

@@ -2,6 +2,7 @@
 import os
 import queue
 import random
+import shutil
 import threading
 import types
 
@@ -280,6 +281,26 @@ def test_a_folder_that_cannot_be_removed_is_kept_and_served(tmp_path, monkeypatc
     monkeypatch.setattr("shutil.rmtree", refuse)
     assert there.clear() is False
     assert there.batch_exists(keys(1)) == 1
+    there.close()
+
+
+def test_a_drive_is_cleared(tmp_path):
+    drive = tmp_path / "drive"
+    drive.touch()
+    os.truncate(drive, 512 << 20)
+    for _ in range(2):
+        there = storage(drive, Pool(seed=1))
+        assert there.batch_exists(keys(1)) == 0 and there.batch_set_v1(keys(1), pages_at([0])) == [True]
+        assert there.clear() is True
+        assert there.batch_exists(keys(1)) == 0
+        there.close()
+
+
+def test_a_folder_that_is_gone_is_cleared(tmp_path):
+    there = storage(tmp_path, Pool(seed=1))
+    for folder in tmp_path.iterdir():
+        shutil.rmtree(folder)
+    assert there.clear() is True
     there.close()
 
 

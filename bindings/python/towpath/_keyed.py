@@ -1,8 +1,10 @@
 """What plug-ins that only store have in common: their settings, the blocks in a directory, and troubles said once."""
 import dataclasses
+import os
+import shutil
 
 from towpath._settings import read_fields, size_in_bytes
-from towpath._towpath import KeyedBlocks
+from towpath._towpath import KeyedBlocks, discard_store
 from towpath.errors import NotFound
 
 
@@ -18,6 +20,15 @@ class Settings:
 def read_settings(given, where, cls=Settings) -> Settings:
     """A `cls`, which may have more fields. Raises ValueError, with the value and what is meant instead."""
     return read_fields(cls, given, where, {"disk": size_in_bytes}, needed={"directory": '"/nvme/kv"'})
+
+
+def throw_away(directory, folder):
+    """The store that was in `folder` below `directory`, which may be a drive, or a file that is one. It is not open.
+    Raises OSError, or an Error."""
+    if os.path.isdir(folder):
+        shutil.rmtree(folder)
+    else:
+        discard_store(directory, folder)
 
 
 class Store:

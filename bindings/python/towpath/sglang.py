@@ -15,15 +15,14 @@ import json
 import logging
 import os
 import select
-import shutil
 import threading
 
 import sglang
 from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolHitPolicy, PoolName, PoolTransferResult
 
-from towpath._keyed import Settings, Store, read_settings
+from towpath._keyed import Settings, Store, read_settings, throw_away
 from towpath._weights import digest_of_weights
-from towpath.errors import NotReady
+from towpath.errors import Error, NotReady
 
 _logger = logging.getLogger("sglang.srt.towpath")  # below SGLang's own, so that it is seen
 
@@ -253,8 +252,8 @@ class TowpathHiCache(HiCacheStorage):
         with self._lock:
             self._waiting.blocks.close()
             try:
-                shutil.rmtree(self._folder)
-            except OSError as why:
+                throw_away(self._settings.directory, self._folder)
+            except (OSError, Error) as why:
                 _logger.warning("towpath: not all pages were thrown away: %s", why)
                 return False
             finally:

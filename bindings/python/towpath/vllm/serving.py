@@ -6,12 +6,10 @@ and takes it back before another thread of Python's has woken, for seconds. A st
 the engine's thread a look at a flag.
 """
 import logging
-import os
-import shutil
 import time
 
+from towpath._keyed import throw_away
 from towpath._server import address_of
-from towpath._towpath import discard_store
 from towpath.connector import Worker
 from towpath.vllm.geometry import AXES
 from towpath.vllm.scheduling import Orders, Reports
@@ -190,10 +188,8 @@ class WorkerSide:
     def _discard(self):
         folder = self._worker.folder
         self.close()
-        if os.path.isdir(folder):
-            shutil.rmtree(folder)
-        elif folder:
-            discard_store(self._settings.directory, folder)  # on a drive, or in a file that is one
+        if folder:
+            throw_away(self._settings.directory, folder)
 
     def close(self):
         if self._worker is None:
