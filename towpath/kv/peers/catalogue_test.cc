@@ -302,6 +302,19 @@ TEST_P(CatalogueFaultsTest, what_is_known_becomes_what_is_there) {
     EXPECT_EQ(pair.near.keeper->has(hash), pair.far.keeper->has(hash)) << hash;
 }
 
+TEST(PeerMessageTest, messages_travel_and_what_is_cut_is_refused) {
+  const PeerMessage message{.word = PeerMessage::Word::grant,
+                            .session = 7,
+                            .hashes = {1, 2},
+                            .granted = {{3, 4, {DigestAlgorithm::crc32c, 5, 6}}},
+                            .lease = std::chrono::seconds(9)};
+  const Bytes bytes = encode(message).value();
+  EXPECT_EQ(decode_peer_message(bytes).value(), message);
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(decode_peer_message(ConstByteSpan(bytes).first(size)).ok()) << size;
+  EXPECT_FALSE(encode(PeerMessage{.hashes = std::vector<BlockHash>(kMaxBlocksAsked + 1)}).ok());
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, CatalogueFaultsTest, ::testing::Range(1U, 9U));
 
 }  // namespace

@@ -75,7 +75,7 @@ void PeerTier::begin(TierTask& task) {
 void PeerTier::place(TierTask& task, const Status& why) {
   const std::vector<std::string> owners = known_.owners_of(task.hash);
   if (owners.empty()) return task.end(why);
-  const auto want = std::make_shared<Want>(Want{&task, owners.size()});
+  const auto want = std::make_shared<Want>(Want{&task, owners.size(), owners.size() > 1});
   for (const std::string& owner : owners) links_[owner].waiting.push_back(want);
 }
 
@@ -251,11 +251,12 @@ std::vector<PeerTier::Part> PeerTier::sort_out(const std::string& name, const Se
   return parts;
 }
 
-/// Whether all of them are blocks of ours, whole, and their tasks' bytes memory that can be named.
+/// Whether all of them are blocks of ours, whole, asked of this peer alone, and their tasks' bytes
+/// memory that can be named.
 bool PeerTier::may_land(const KnownPeers::Peer& peer, const Wants& wants) const {
   return memory_ && peer.share.heads() == options_.share.heads() &&
          std::ranges::all_of(wants, [](const auto& want) {
-           return want->task == nullptr || want->task->slot.has_value();
+           return want->task == nullptr || (!want->is_shared && want->task->slot.has_value());
          });
 }
 

@@ -8,10 +8,11 @@
 // Blocks are proven as they come, while the ones behind them are on their way; what the next
 // session is about is asked for while the one before it is pulled. A peer's blocks may
 // be of another tensor-parallel degree: then each part is copied whole to a staging, proven by its
-// owner's digest, and what is kept here of it is taken from there. A peer that does not
-// answer, dies, or grants what does not prove costs misses: its blocks are not looked for again
-// until it reports about itself anew. Nothing here waits: sessions go on in progress(), which
-// drives the manager, too. Thread: loop, that of the manager; so is the cache's progress().
+// owner's digest, and what is kept here of it is taken from there. Only a peer that is asked for a
+// block alone writes into its slot. A peer that does not answer, dies, or grants what does not
+// prove costs misses: its blocks are not looked for again until it reports about itself anew.
+// Nothing here waits: sessions go on in progress(), which drives the manager, too. Thread: loop,
+// that of the manager; so is the cache's progress().
 #pragma once
 
 #include <algorithm>
@@ -82,6 +83,7 @@ class PeerTier final : public BlockTier {
   struct Want {
     TierTask* task;
     std::size_t parts_missing;
+    bool is_shared;            // by peers, each of whom may end it while another's bytes come
     bool is_unwanted = false;  // and yet bytes may land
   };
   using Wants = std::deque<std::shared_ptr<Want>>;

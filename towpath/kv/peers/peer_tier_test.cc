@@ -215,8 +215,8 @@ TEST_F(PeerTierTest, what_does_not_prove_is_a_miss) {
 }
 
 /// A tier without a cache, which asks `far` for blocks and hears what it says.
-struct Borrower {
-  explicit Borrower(Holder& of) : far(of), memory(node.build({"kept"})), handle(node.add(memory)) {
+struct Lessee {
+  explicit Lessee(Holder& of) : far(of), memory(node.build({"kept"})), handle(node.add(memory)) {
     tier = PeerTier::make({.agent = node.agent.get(),
                            .manager = node.manager.get(),
                            .block_directory = &block_directory,
@@ -233,7 +233,7 @@ struct Borrower {
     EXPECT_TRUE(far.learn(encode(own).value()).ok());
     EXPECT_TRUE(tier->learn(far.catalogue()).ok());
   }
-  ~Borrower() { tier.reset(); }
+  ~Lessee() { tier.reset(); }
 
   /// True: an answer came.
   bool progress() {
@@ -258,7 +258,7 @@ TEST_F(PeerTierTest, a_task_does_not_end_while_bytes_may_land_in_its_slot) {
   far.put(11);
   for (const bool is_cancelled : {true, false}) {
     SCOPED_TRACE(is_cancelled ? "cancelled" : "the peer is forgotten");
-    Borrower near(far);
+    Lessee near(far);
     TierTask task{.hash = 11, .bytes = in_one_piece(near.memory, 2).value(), .slot = 2};
     near.tier->begin(task);
     ASSERT_TRUE(run::eventually([&] { return near.progress(); }));
@@ -278,12 +278,37 @@ TEST_F(PeerTierTest, a_task_does_not_end_while_bytes_may_land_in_its_slot) {
   }
 }
 
+// One peer has half of it, another all: the task is with both, and may end by the first.
+TEST_F(PeerTierTest, no_byte_of_one_peer_lands_in_a_slot_whose_task_has_ended_by_another) {
+  Holder half("b", {.heads = 1}), whole("c", {});
+  half.put(11);
+  whole.put(11);
+  Lessee near(whole);
+  ASSERT_TRUE(near.tier->learn(half.catalogue()).ok());
+  TierTask task{.hash = 11, .bytes = in_one_piece(near.memory, 2).value(), .slot = 2};
+  near.tier->begin(task);
+  ASSERT_TRUE(run::eventually([&] { return near.progress(); }));
+  (void)near.tier->progress();
+  ASSERT_EQ(near.node.manager->figures().jobs, 1U) << "the copy of all of it has begun";
+  near.tier->cancel(task);
+  ASSERT_TRUE(run::eventually([&] {
+    if (!task.has_ended) (void)near.progress();
+    return task.has_ended;
+  }));
+  std::ranges::fill(task.bytes, std::byte{0x5a});  // the slot is another block's now
+  EXPECT_TRUE(run::eventually([&] {
+    (void)near.progress();
+    return near.node.manager->figures().jobs == 0;
+  }));
+  EXPECT_TRUE(std::ranges::all_of(task.bytes, [](std::byte at) { return at == std::byte{0x5a}; }));
+}
+
 TEST_F(PeerTierTest, the_next_session_is_asked_for_before_the_first_is_pulled) {
   for (const bool is_forgotten : {false, true}) {
     SCOPED_TRACE(is_forgotten ? "and then the peer is forgotten" : "");
     Holder far("far", {});
     for (BlockHash hash = 1; hash <= kBlocks; ++hash) far.put(hash);
-    Borrower near(far);  // of four blocks in a session
+    Lessee near(far);  // of four blocks in a session
     std::deque<TierTask> tasks;
     for (SlotId slot = 0; slot < kBlocks; ++slot) {
       tasks.push_back(
@@ -460,19 +485,6 @@ TEST_F(PeerTierTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
   is_gone = true;
   lessor.end_leases();
   EXPECT_EQ(lessor.sessions(), 0U) << "of who is gone";
-}
-
-TEST_F(PeerTierTest, messages_travel_and_what_is_cut_is_refused) {
-  const PeerMessage message{.word = PeerMessage::Word::grant,
-                            .session = 7,
-                            .hashes = {1, 2},
-                            .granted = {{3, 4, {DigestAlgorithm::crc32c, 5, 6}}},
-                            .lease = std::chrono::seconds(9)};
-  const Bytes bytes = encode(message).value();
-  EXPECT_EQ(decode_peer_message(bytes).value(), message);
-  for (std::size_t size = 0; size < bytes.size(); ++size)
-    EXPECT_FALSE(decode_peer_message(ConstByteSpan(bytes).first(size)).ok()) << size;
-  EXPECT_FALSE(encode(PeerMessage{.hashes = std::vector<BlockHash>(kMaxBlocksAsked + 1)}).ok());
 }
 
 }  // namespace
