@@ -55,7 +55,8 @@ Status BlockStore::begin(BlockRead& read, BlockHash hash, ByteSpan into) {
 
 Status BlockStore::end(BlockRead& read) {
   Status& came = read.request.status;
-  if (came.code() == Code::cancelled) return std::move(came);
+  // Neither says anything about the block: nobody wants it any more, or there was no memory.
+  if (came.code() == Code::cancelled || came.code() == Code::exhausted) return std::move(came);
   if (!came.ok())
     return quarantine(read, came.code() == Code::corrupt ? "short read" : "unreadable",
                       std::move(came));

@@ -88,7 +88,8 @@ class BlockStore {
   /// Of all blocks that may be got, in no order.
   std::vector<BlockHash> hashes() const;
   /// Fills `into`, which is as long as the block. Errors: not_found; corrupt (quarantined: the
-  /// block is gone, counted by reason); invalid_argument (length); io_error.
+  /// block is gone, counted by reason), so with io_error and its kind; invalid_argument (length);
+  /// exhausted (no memory to read it with: it stays).
   Status get(BlockHash hash, ByteSpan into);
   /// Errors: not_found, and those of writing.
   Status remove(BlockHash hash);

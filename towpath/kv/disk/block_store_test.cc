@@ -136,6 +136,16 @@ TEST_F(BlockStoreTest, a_flipped_bit_makes_a_miss_of_one_block_and_is_counted) {
   expect_all(*store, 1, 3);
 }
 
+TEST_F(BlockStoreTest, a_read_that_finds_no_memory_costs_no_block) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  files_.inject({.on = FileOp::read, .errno_value = ENOMEM});
+  EXPECT_EQ(get_block(*store, 1).code(), Code::exhausted);
+  EXPECT_TRUE(store->figures().quarantined.empty());
+  expect_all(*store, 1, 3);
+}
+
 TEST_F(BlockStoreTest, a_damaged_record_header_costs_that_block_only) {
   auto store = open_store(files_);
   put(*store, 1, 3);
