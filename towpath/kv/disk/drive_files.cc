@@ -234,12 +234,17 @@ bool DriveFiles::forget_unused() {
     for (auto file = names_.begin(); file != names_.end(); ++file) {
       const std::string& name = file->first;
       const bool is_segment = Segment::number_of(name.substr(name.rfind('/') + 1)).has_value();
-      if (is_segment != segments || used_.contains(folder_of(name))) continue;
+      if (is_segment != segments || is_in_use(folder_of(name))) continue;
       names_.erase(file);
       return true;
     }
   }
   return false;
+}
+
+bool DriveFiles::is_in_use(const std::string& folder) const {
+  const auto known = in_use_.find(folder);
+  return known != in_use_.end() && !known->second.expired();
 }
 
 // Its words are for those in this process; that of the drive is for the others. One that is
@@ -253,11 +258,15 @@ Result<std::unique_ptr<sys::File>> DriveFiles::open_note(const std::string& name
                               .path = cat(path_, "/", name)});
   const std::string folder = options.directory ? name : folder_of(name);
   TOWPATH_TRY(notes_->make_directories(cat("/", folder)));
-  {
-    const run::MutexLock lock(mutex_);
-    used_.insert(folder);
-  }
-  return notes_->open(cat("/", name), options);
+  TOWPATH_TRY(std::shared_ptr<sys::File> note, notes_->open(cat("/", name), options));
+  const run::MutexLock lock(mutex_);
+  std::shared_ptr<const void> use = in_use_[folder].lock();
+  if (use == nullptr) in_use_[folder] = use = std::make_shared<char>();
+  return std::make_unique<sys::FileRange>(sys::FileRange::Parts{.whole = std::move(note),
+                                                                .range = {.size_bytes = kDrivePage},
+                                                                .path = cat(path_, "/", name),
+                                                                .writable = options.writable,
+                                                                .held = std::move(use)});
 }
 
 Result<std::unique_ptr<sys::File>> DriveFiles::open_temporary(const sys::OpenTemporary& options) {

@@ -5,15 +5,15 @@
 // A file is a slot: all are of one length (file_slots()). A slot is free when its file has no
 // name and nobody has it open. Names rest on the drive when sync_directory() has said so; a slot
 // that was freed may be written before that, so what is read after a crash is to be
-// proven, as a BlockStore does. When no slot is free, files of folders that nobody has opened in
-// this life of it go. A file named `lock` is not on the drive: the drive has one process at a time,
-// which store_lock.h says, and a folder has one store in it. Thread: any.
+// proven, as a BlockStore does. When no slot is free, files of folders that nobody has open go: a
+// folder is so while its directory, or a file named `lock` in it, is. A file named `lock` is not on
+// the drive: the drive has one process at a time, which store_lock.h says, and a folder has one
+// store in it. Thread: any.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +68,7 @@ class DriveFiles final : public sys::FileSystem {
                                                const sys::OpenFile& options);
   Slot make(const std::string& name) TOWPATH_REQUIRES(mutex_);
   bool forget_unused() TOWPATH_REQUIRES(mutex_);
+  bool is_in_use(const std::string& folder) const TOWPATH_REQUIRES(mutex_);
 
   const std::string path_;
   const DriveLabel label_;
@@ -78,7 +79,8 @@ class DriveFiles final : public sys::FileSystem {
   run::Mutex mutex_;
   const std::shared_ptr<Slots> slots_;
   std::map<std::string, Slot> names_ TOWPATH_GUARDED_BY(mutex_);
-  std::set<std::string> used_ TOWPATH_GUARDED_BY(mutex_);  // folders
+  /// Of each folder that ever was: alive while somebody has it open.
+  std::map<std::string, std::weak_ptr<const void>> in_use_ TOWPATH_GUARDED_BY(mutex_);
   std::uint64_t sequence_ TOWPATH_GUARDED_BY(mutex_) = 0;  // of the table that is on the drive
 };
 

@@ -75,7 +75,7 @@ TEST_F(DriveFilesTest, a_slot_is_not_given_away_while_its_file_is_open) {
     ASSERT_TRUE(file.ok()) << i;
     ASSERT_TRUE(sys::write_exactly(**file, as_bytes("new words."), 0).ok());
   }
-  (void)drive->open("/drive", {.directory = true});  // in use, so nothing of it goes
+  const auto in_use = drive->open("/drive", {.directory = true});  // so nothing of it goes
   EXPECT_EQ(drive->open("/drive/more", {.writable = true, .create = true}).code(), Code::exhausted);
   std::string found(10, ' ');
   ASSERT_TRUE(sys::read_exactly(**gone, std::as_writable_bytes(std::span(found)), 0).ok());
@@ -113,13 +113,13 @@ TEST_F(DriveFilesTest, folders_of_others_go_when_no_slot_is_free) {
   ASSERT_TRUE(drive->sync_directory("/drive").ok());
   drive.reset();
   drive = open();
-  ASSERT_TRUE(drive->open("/drive/new", {.directory = true}).ok());
+  const auto new_one = drive->open("/drive/new", {.directory = true});
   ASSERT_TRUE(drive->open("/drive/new/segment-1", {.writable = true, .create = true}).ok());
   const std::vector<std::string> left = *drive->list("/drive/old");
   EXPECT_EQ(left.size(), drive->label().slots - 1);
   EXPECT_EQ(left.front(), "index") << "without which all segments are read when it is opened";
   EXPECT_EQ(left[1], Segment::file_name(2)) << "the oldest goes";
-  ASSERT_TRUE(drive->open("/drive/old", {.directory = true}).ok());
+  const auto old_one = drive->open("/drive/old", {.directory = true});
   EXPECT_EQ(drive->open("/drive/new/segment-2", {.writable = true, .create = true}).code(),
             Code::exhausted);
 }
@@ -300,6 +300,19 @@ TEST_F(DriveFilesTest, a_store_uses_all_of_a_drive_and_gives_up_the_oldest) {
   EXPECT_TRUE(figures.reported.empty());
   store = testing::open_store(*drive, {.directory = "/drive/kv2"});
   ASSERT_TRUE(testing::put_block(*store, 1).ok()) << "it has no store, and can be used by another";
+}
+
+TEST_F(DriveFilesTest, a_store_that_was_closed_leaves_all_of_the_drive_to_the_next) {
+  const auto drive = open();
+  auto store = testing::open_store(*drive, {.directory = "/drive/kv"});
+  for (BlockHash hash = 1; hash <= 250; ++hash) ASSERT_TRUE(put_large(*store, hash).ok()) << hash;
+  store.reset();
+  store = testing::open_store(*drive, {.directory = "/drive/kv2"});
+  for (BlockHash hash = 1; hash <= kLargeBlocks; ++hash)
+    ASSERT_TRUE(put_large(*store, hash).ok()) << hash;
+  ASSERT_TRUE(store->sync().ok());
+  EXPECT_EQ(store->figures().segments, 3U);
+  EXPECT_TRUE(get_large(*store, 1).ok());
 }
 
 // What lies behind the last record is another life's, and costs nothing to pass over.
