@@ -34,12 +34,13 @@ BlockPool::Room BlockPool::room_anywhere() {
 /// A tenant that has its share evicts of its own, and others' blocks never.
 BlockPool::Room BlockPool::room_for(TenantId tenant) {
   Room room;
-  while (!quota_->charge(tenant)) {
-    if (room.slot) free_slot(*room.slot);  // it had more than its share
-    room = {.slot = evict_own(tenant), .was_evicted = true};
+  if (quota_->charge(tenant)) {
+    room = room_anywhere();
+  } else {
+    room.slot = evict_own(tenant);
+    room.was_evicted = room.slot.has_value();
     if (!room.slot) return {};
   }
-  if (!room.slot) room = room_anywhere();
   if (room.slot)
     quota_->assign(*room.slot, tenant);
   else
@@ -47,12 +48,17 @@ BlockPool::Room BlockPool::room_for(TenantId tenant) {
   return room;
 }
 
-/// What is held is passed over: it is little, as a rule.
+/// What is held is passed over: it is little, as a rule. The block's charge is the caller's then,
+/// so that nobody else of the tenant has it meanwhile.
 std::optional<SlotId> BlockPool::evict_own(TenantId tenant) {
   for (std::size_t most = 8;; most *= 4) {
     const std::vector<WeakBlock> blocks = quota_->oldest(tenant, most);
     for (const WeakBlock& block : blocks) {
-      if (!evict_if(block, [](SlotId) { return true; })) continue;
+      const auto may_go = [&](SlotId slot) {
+        quota_->hand_on(slot);
+        return true;
+      };
+      if (!evict_if(block, may_go)) continue;
       quota_->count_eviction();
       return block.slot;
     }

@@ -44,6 +44,12 @@ void TenantQuota::touch(SlotId slot) {
   link(slot);
 }
 
+void TenantQuota::hand_on(SlotId slot) {
+  const MutexLock lock(mutex_);
+  unlink(slot);
+  slots_[slot].is_charged = false;
+}
+
 void TenantQuota::leave(SlotId slot) {
   const MutexLock lock(mutex_);
   if (!slots_[slot].is_charged) return;

@@ -2,10 +2,12 @@
 // ago, so that a tenant that has its share makes room among its own.
 //
 //   charge(tenant) --> assign(slot, tenant) --> list(block) --> touch() ... --> leave(slot)
+//          ^                                                         |
+//          `-------------------------- hand_on(slot) ----------------'
 //
 // It decides nothing about others' blocks, and evicts nothing: the pool does. A slot is charged to
-// one tenant from assign() to leave(). Thread: any; the pool calls it with a shard's lock held or
-// without.
+// one tenant from assign() to leave() or hand_on(). Thread: any; the pool calls it with a shard's
+// lock held or without.
 #pragma once
 
 #include <atomic>
@@ -32,6 +34,8 @@ class TenantQuota {
   /// A block that others find is in the slot now, just used.
   void list(const WeakBlock& block);
   void touch(SlotId slot);
+  /// The slot is nobody's, and its charge the caller's, as after charge().
+  void hand_on(SlotId slot);
   /// The slot is nobody's. Without effect where it is so already.
   void leave(SlotId slot);
 

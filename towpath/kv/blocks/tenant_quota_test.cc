@@ -121,6 +121,26 @@ TEST(TenantQuotaTest, many_tenants_at_once_keep_within_their_shares) {
   EXPECT_LE(figures.quota.largest, kMost);
 }
 
+// Two ask for one tenant that has its share: neither takes the place that the other has made.
+TEST(TenantQuotaTest, evictions_are_reported_to_their_cause_also_when_two_ask_at_once) {
+  const auto pool = quota_pool(64, 4, PolicyKind::lru);
+  std::vector<Evicted> evicted[2];
+  std::vector<std::thread> threads;
+  for (std::uint64_t side = 0; side < 2; ++side) {
+    threads.emplace_back([&pool, &mine = evicted[side], side] {
+      for (BlockHash hash = side << 32U; hash < (side << 32U) + 50'000; ++hash) {
+        auto room = pool->allocate(1, &mine, kFlooding);
+        if (room.ok())
+          (void)pool->register_block(
+              CompleteBlock(std::move(room->front()), {{hash, {}, kFlooding}, {.value = hash}}));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(evicted[0].size() + evicted[1].size(), pool->figures().evictions);
+  EXPECT_EQ(pool->figures().quota.largest, 4U);
+}
+
 TEST(TenantQuotaTest, a_directory_names_the_first_tenant_while_a_tier_has_the_block) {
   BlockDirectory directory;
   EXPECT_TRUE(directory.add(1, 2));
