@@ -28,8 +28,12 @@ struct HostedRendezvousOptions {
   std::size_t max_metadata = 4096;
   std::size_t max_bytes = std::size_t{256} << 20U;  ///< of all metadata together
   Duration farewell_timeout = std::chrono::milliseconds(500);
-  PeerListenerOptions listener;  ///< its address and TLS are not used
-  PeerClientOptions client;      ///< its TLS is not used
+  /// Its address and TLS are not used. What guests bring is as long as what may be published, again
+  /// and again from each.
+  PeerListenerOptions listener{.max_metadata_bytes = kMaxMetadataBytes,
+                               .max_buffered_bytes = 16 * kMaxMetadataBytes,
+                               .max_bytes_per_client = 64 * kMaxMetadataBytes};
+  PeerClientOptions client;  ///< its TLS is not used
 };
 
 class HostedRendezvous final : public Rendezvous {

@@ -399,6 +399,18 @@ TEST_F(HostedRendezvousTest, what_guests_leave_is_bounded) {
   EXPECT_EQ(host->publish("d", Bytes(1)).code(), Code::exhausted);
 }
 
+TEST_F(HostedRendezvousTest, guests_leave_as_much_as_a_host_and_take_it) {
+  host = join();
+  guest = join();
+  for (const std::size_t size : {std::size_t{2} << 20U, kMaxMetadataBytes}) {
+    ASSERT_TRUE(guest->publish("g", Bytes(size)).ok());
+    ASSERT_TRUE(soon([&] { return guest->standing().pending == 0; }))
+        << guest->standing().trouble.to_string();
+    for (HostedRendezvous* each : {host.get(), guest.get()})
+      EXPECT_EQ(ask(*each, "g").value().size(), size);
+  }
+}
+
 TEST_F(HostedRendezvousTest, address_that_others_reach_needs_a_token) {
   EXPECT_EQ(HostedRendezvous::open({.address = net::TcpAddress{"0.0.0.0", 0}}, clock).code(),
             Code::denied);
