@@ -104,10 +104,12 @@ CacheServer::CacheServer(const CacheServerOptions& options) : options_(options) 
 
 /// Caches take leave of the place while it is still served.
 CacheServer::~CacheServer() {
+  std::optional<run::Worker> leaving;
   std::map<std::string, std::unique_ptr<ServedCache>> caches;
   {
     const run::MutexLock lock(mutex_);
     is_closing_ = true;
+    leaving.swap(leaving_);
     caches.swap(caches_);
   }
 }
@@ -182,8 +184,8 @@ void CacheServer::hear(const rendezvous::Change& change) {
   const std::string cache = change.name.agent.substr(0, slash);
   const std::string engine = change.name.agent.substr(slash + 1);
   if (engine == server_name(cache)) return;
-  const run::MutexLock lock(mutex_);
   if (!change.metadata) {
+    const run::MutexLock lock(mutex_);
     const auto served = caches_.find(cache);
     if (served != caches_.end()) served->second->forget(engine);
     return;
@@ -191,15 +193,22 @@ void CacheServer::hear(const rendezvous::Change& change) {
   Status learned = learn(cache, *change.metadata);
   if (learned.ok()) return;
   (void)place_->drop(change.name);  // or those that are refused would fill the place
+  const run::MutexLock lock(mutex_);
   ++refusals_.count;
   refusals_.last = error(learned.code(), cat("engine '", printable(engine), "' is not served"))
                        .because(std::move(learned));
 }
 
+/// Only the listening thread, which is here, makes caches.
 Status CacheServer::learn(const std::string& cache, ConstByteSpan catalogue) {
-  if (is_closing_) return error(Code::cancelled, "the server ends");
-  const auto served = caches_.find(cache);
-  if (served != caches_.end()) return served->second->learn(catalogue);
+  const auto learn_there = [&]() -> std::optional<Status> {
+    const run::MutexLock lock(mutex_);
+    if (is_closing_) return error(Code::cancelled, "the server ends");
+    const auto served = caches_.find(cache);
+    if (served == caches_.end()) return std::nullopt;
+    return served->second->learn(catalogue);
+  };
+  if (auto learned = learn_there()) return *std::move(learned);
   TOWPATH_TRY(const kv::Catalogue all, kv::decode_catalogue(catalogue));
   TOWPATH_TRY(const blockcopy::OpenPackage package, blockcopy::open_package(all.package));
   TOWPATH_TRY(const kv::CacheShare share, kv::share_of(all, package));
@@ -208,23 +217,31 @@ Status CacheServer::learn(const std::string& cache, ConstByteSpan catalogue) {
                  cat("it calls its cache ", printable(cache), ", which is ", cache_name(share)),
                  "both sides must be of one release");
   TOWPATH_TRY(make_cache(cache, share));
-  return caches_.at(cache)->learn(catalogue);
+  return learn_there().value_or(Status());
 }
 
-Status CacheServer::make_cache(const std::string& name, const kv::CacheShare& share) {
+Result<std::uint64_t> CacheServer::blocks_of(const kv::CacheShare& share) const {
   TOWPATH_TRY(const std::uint64_t block_bytes, share.config.block_bytes());
+  if (block_bytes < kBytesPerBlockKnown)
+    return error(Code::invalid_argument,
+                 cat("a block has ", format_bytes(block_bytes), ", and what is known of it has ",
+                     format_bytes(kBytesPerBlockKnown)),
+                 "keep more tokens in a block");
   const std::uint64_t bytes = options_.memory_bytes / options_.caches;
-  if (bytes < 2 * block_bytes)
-    return error(Code::exhausted,
-                 cat(format_bytes(bytes), " for each of ", options_.caches,
-                     " caches, and a block has ", format_bytes(block_bytes)),
-                 "give the server more memory");
-  TOWPATH_TRY(make_place());
+  const std::uint64_t blocks = bytes / (block_bytes + kBytesPerBlockKnown);
+  if (blocks >= 2) return blocks;
+  return error(Code::exhausted,
+               cat(format_bytes(bytes), " for each of ", options_.caches,
+                   " caches, and a block has ", format_bytes(block_bytes)),
+               "give the server more memory");
+}
+
+/// Opened before another goes for it, and without the lock: that reads files, and asks for objects.
+Status CacheServer::make_cache(const std::string& name, const kv::CacheShare& share) {
   ConnectorNodeOptions options{.name_space = share.name_space,
                                .config = share.config,
                                .first_layer = share.first_layer,
                                .first_head = share.first_head,
-                               .host_blocks = bytes / block_bytes,
                                .directory = options_.directory,
                                .files = files_,
                                .disk_bytes = options_.disk_bytes / options_.caches,
@@ -232,24 +249,53 @@ Status CacheServer::make_cache(const std::string& name, const kv::CacheShare& sh
                                .objects = options_.objects,
                                .cache = options_.cache,
                                .server = options_.address};
+  TOWPATH_TRY(options.host_blocks, blocks_of(share));
   if (options.objects) options.objects->bound_bytes /= options_.caches;
+  {
+    const run::MutexLock lock(mutex_);
+    TOWPATH_TRY(find_place());
+  }
   TOWPATH_TRY(auto served, ServedCache::open(options, metrics_));
+  const run::MutexLock lock(mutex_);
+  if (is_closing_) return error(Code::cancelled, "the server ends");
+  TOWPATH_TRY(const auto unused, find_place());
+  if (unused) let_go(*unused);
   caches_.emplace(name, std::move(served));
   return {};
 }
 
-/// Errors: exhausted (all have engines).
-Status CacheServer::make_place() {
-  if (caches_.size() < options_.caches) return {};
+/// Nothing: there is place. Errors: exhausted (all have engines; or one is going already, and its
+/// memory is not free yet).
+Result<std::optional<std::string>> CacheServer::find_place() const {
+  if (caches_.size() < options_.caches) return std::optional<std::string>();
   const auto unused =
       std::ranges::find_if(caches_, [](const auto& one) { return !one.second->has_engines(); });
   if (unused == caches_.end())
     return error(Code::exhausted,
                  cat("there are ", caches_.size(), " caches already, all with engines"),
                  "start the server for more unlike caches (--caches): one for each model and rank");
-  forget_lost(unused->first, *unused->second, Duration::zero());
-  caches_.erase(unused);
-  return {};
+  if (is_one_leaving_)
+    return error(Code::exhausted, "the cache that went last is still written to its files",
+                 "nothing: the engine reports again");
+  return std::optional<std::string>(unused->first);
+}
+
+/// Its farewell waits for the place, and what is in its memory goes to files: neither is for the
+/// thread that serves the place.
+void CacheServer::let_go(const std::string& name) {
+  const auto going = caches_.find(name);
+  forget_lost(name, *going->second, Duration::zero());
+  auto cache = std::make_shared<std::unique_ptr<ServedCache>>(std::move(going->second));
+  caches_.erase(going);
+  is_one_leaving_ = true;
+  auto leaving = run::Worker::start("kv-leaving", [this, cache](const run::StopToken&) {
+    cache->reset();
+    is_one_leaving_ = false;
+  });
+  if (leaving.ok())
+    leaving_ = *std::move(leaving);
+  else
+    is_one_leaving_ = false;
 }
 
 /// What they have left at the place, too.

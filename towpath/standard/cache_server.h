@@ -15,6 +15,7 @@
 // Thread: any; each served cache has a thread, and the socket.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -42,9 +43,13 @@ struct Change;
 
 namespace towpath::standard {
 
+/// Of the memory, what a block needs beside its bytes: its slot, its places in the tables, its name
+/// at the peers. Smaller blocks are refused.
+inline constexpr std::uint64_t kBytesPerBlockKnown = 256;
+
 struct CacheServerOptions {
   std::string address;             ///< "unix:/path" or "unix:@name"
-  std::uint64_t memory_bytes = 0;  ///< of all caches together
+  std::uint64_t memory_bytes = 0;  ///< of all caches together, with what is known of each block
   /// Unlike caches (a model, times its ranks of unlike heads) that share all this evenly. One that
   /// is without an engine makes place for another; its files stay.
   std::size_t caches = 1;
@@ -100,9 +105,11 @@ class CacheServer {
   Status serve_metrics();
   void listen(const run::StopToken& stop);
   void hear(const rendezvous::Change& change) TOWPATH_EXCLUDES(mutex_);
-  Status learn(const std::string& cache, ConstByteSpan catalogue) TOWPATH_REQUIRES(mutex_);
-  Status make_cache(const std::string& name, const kv::CacheShare& share) TOWPATH_REQUIRES(mutex_);
-  Status make_place() TOWPATH_REQUIRES(mutex_);
+  Status learn(const std::string& cache, ConstByteSpan catalogue) TOWPATH_EXCLUDES(mutex_);
+  Result<std::uint64_t> blocks_of(const kv::CacheShare& share) const;
+  Status make_cache(const std::string& name, const kv::CacheShare& share) TOWPATH_EXCLUDES(mutex_);
+  Result<std::optional<std::string>> find_place() const TOWPATH_REQUIRES(mutex_);
+  void let_go(const std::string& name) TOWPATH_REQUIRES(mutex_);
   void forget_lost(const std::string& name, ServedCache& cache, Duration least)
       TOWPATH_REQUIRES(mutex_);
   void forget_all_lost() TOWPATH_EXCLUDES(mutex_);
@@ -117,6 +124,8 @@ class CacheServer {
   std::optional<run::Poller> poller_;                    // with this
   mutable run::Mutex mutex_;
   std::map<std::string, std::unique_ptr<ServedCache>> caches_ TOWPATH_GUARDED_BY(mutex_);
+  std::optional<run::Worker> leaving_ TOWPATH_GUARDED_BY(mutex_);  // the last cache that went
+  std::atomic<bool> is_one_leaving_ = false;
   bool is_closing_ TOWPATH_GUARDED_BY(mutex_) = false;
   Refusals refusals_ TOWPATH_GUARDED_BY(mutex_);
   std::optional<run::Worker> listener_;  // dies first

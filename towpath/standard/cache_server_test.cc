@@ -2,6 +2,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <set>
 #include <thread>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include <towpath/core/format.h>
+#include <towpath/kv/disk/store_lock.h>
 #include <towpath/memory/shared_region.h>
 #include <towpath/run/eventually.h>
 #include <towpath/standard/cache_node.h>
@@ -59,6 +61,7 @@ struct CacheServerTest : ::testing::Test {
     return run::eventually([&] { return engine.node->granting().peers == 1; });
   }
 
+  sys::SystemClock clock;
   sys::TemporaryDirectory folder = sys::TemporaryDirectory::create().value();
   std::string address = cat("unix:", folder.path(), "/serve");
 };
@@ -186,10 +189,79 @@ TEST_F(CacheServerTest, an_unlike_cache_needs_room_for_another) {
   EXPECT_TRUE(is_met(second)) << "the cache that nobody uses makes place";
 }
 
+TEST_F(CacheServerTest, memory_is_also_what_is_known_of_each_block) {
+  CacheServerOptions options = server_options();
+  const auto server = CacheServer::open(options).value();
+  ConnectorNodeOptions tiny = engine_options();
+  tiny.config.inner_dim = 2;  // blocks of 64 bytes
+  Engine other(tiny);
+  ASSERT_TRUE(run::eventually([&] { return server->refusals().count > 0; }));
+  EXPECT_EQ(server->refusals().last.code(), Code::invalid_argument);
+  Engine engine(engine_options());
+  ASSERT_TRUE(is_met(engine));
+  EXPECT_EQ(server->figures()[0].host_blocks,
+            options.memory_bytes / (kBlockBytes + kBytesPerBlockKnown));
+}
+
+/// The only one of a folder, its path.
+std::string only_folder_of(const std::string& directory) {
+  std::string found;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    if (entry.is_directory()) found = entry.path();
+  return found;
+}
+
+TEST_F(CacheServerTest, an_idle_cache_stays_where_the_newcomer_cannot_be_opened) {
+  ConnectorNodeOptions other = engine_options();
+  other.config.inner_dim = 32;
+  {
+    const auto server = CacheServer::open(with_files()).value();
+    Engine newcomer(other);
+    ASSERT_TRUE(is_met(newcomer));
+  }
+  sys::SystemFileSystem files;
+  const auto taken =
+      kv::lock_store(files, {.directory = only_folder_of(with_files().directory)}).value();
+  const auto server = CacheServer::open(with_files()).value();
+  {
+    Engine first(engine_options());
+    keep(first, std::byte{7});
+  }
+  ASSERT_TRUE(run::eventually([&] { return server->figures()[0].peers.peers == 0; }));
+  const std::string idle = server->figures()[0].name;
+  Engine newcomer(other);
+  ASSERT_TRUE(run::eventually([&] { return server->refusals().count > 0; }));
+  const auto served = server->figures();
+  ASSERT_EQ(served.size(), 1U) << server->refusals().last.to_string();
+  EXPECT_EQ(served[0].name, idle);
+  EXPECT_EQ(served[0].collected.collected, 3U);
+}
+
+TEST_F(CacheServerTest, a_cache_that_goes_keeps_nobody_waiting) {
+  const auto server = CacheServer::open(with_files()).value();
+  Duration longest = Duration::max();  // of a look at the figures; a busy machine has more goes
+  constexpr Duration kFarewell = std::chrono::milliseconds(500);
+  for (std::uint64_t goes = 1; goes <= 4 && longest > kFarewell / 2; ++goes) {
+    ConnectorNodeOptions unlike = engine_options();
+    unlike.config.inner_dim = 16 * goes;
+    Engine engine(unlike);
+    longest = Duration::zero();
+    ASSERT_TRUE(run::eventually([&] {
+      const Instant asked = clock.now();
+      const auto served = server->figures();
+      longest = std::max(longest, clock.now() - asked);
+      return served.size() == 1 && served[0].block_bytes == goes * kBlockBytes &&
+             engine.node->granting().peers == 1;
+    }));
+    if (goes == 1) longest = Duration::max();  // none went
+  }
+  EXPECT_LT(longest, kFarewell / 2);
+}
+
 TEST_F(CacheServerTest, a_tenant_that_floods_does_not_push_out_what_another_kept) {
   CacheServerOptions options = server_options();
   Engine flooding(engine_options()), other(engine_options());
-  options.memory_bytes = 16 * kBlockBytes;
+  options.memory_bytes = 16 * (kBlockBytes + kBytesPerBlockKnown);
   options.cache.quota_percent = 50;
   const auto server = CacheServer::open(options).value();
   other.tenant = kv::tenant_of("one");
