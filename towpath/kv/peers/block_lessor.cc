@@ -14,18 +14,28 @@ void BlockLessor::ask(const AgentIdentity& lessee, const PeerMessage& ask) {
   if (const auto known = sessions_.find(key); known != sessions_.end() && known->second.coming)
     return;                      // asked again: the answer is being made
   release(lessee, ask.session);  // asked again: the first answer was lost
+  Session session{.lessee = lessee};
   std::vector<CachedBlock> wanted;
   const std::size_t room = options_.most_blocks - std::min(options_.most_blocks, wanted_);
-  for (const BlockHash hash : ask.hashes)
-    if (wanted.size() < room && has(hash)) wanted.push_back({hash, {}});
+  for (const BlockHash hash : ask.hashes) {
+    if (!has(hash)) continue;
+    if (wanted.size() == room) {
+      session.not_now.push_back(hash);
+      continue;
+    }
+    wanted.push_back({hash, {}});
+    session.wanted.push_back(hash);
+  }
   auto coming = cache_.promote(wanted);
   if (!coming.ok()) {  // too much waits: nothing is granted now
-    wanted.clear();
+    session.not_now.insert(session.not_now.end(), session.wanted.begin(), session.wanted.end());
+    session.wanted.clear();
     coming = cache_.promote({});
   }
   if (!coming.ok()) return;
-  wanted_ += wanted.size();
-  sessions_.emplace(key, Session{lessee, wanted.size(), *std::move(coming)});
+  wanted_ += session.wanted.size();
+  session.coming = *std::move(coming);
+  sessions_.emplace(key, std::move(session));
 }
 
 std::vector<BlockLessor::Answer> BlockLessor::take_answers() {
@@ -34,8 +44,12 @@ std::vector<BlockLessor::Answer> BlockLessor::take_answers() {
     if (!session.coming || !session.coming->ended()) continue;
     PeerMessage answer{
         .word = PeerMessage::Word::grant, .session = key.second, .lease = options_.lease};
+    answer.not_now = std::exchange(session.not_now, {});
+    auto wanted = session.wanted.begin();
     for (Promoted& one : session.coming->take()) {
-      if (!one.status.ok()) continue;  // the lessee does not find it in the answer
+      const BlockHash hash = *wanted++;
+      if (one.status.code() == Code::exhausted && has(hash)) answer.not_now.push_back(hash);
+      if (!one.status.ok()) continue;  // the lessee does not find it granted
       answer.granted.push_back({one.block.hash(), one.block.slot(), one.block.identity().digest});
       session.held.push_back(std::move(one.block));
     }
@@ -50,7 +64,7 @@ std::vector<BlockLessor::Answer> BlockLessor::take_answers() {
 void BlockLessor::release(const AgentIdentity& lessee, std::uint64_t session) {
   const auto known = sessions_.find({lessee.incarnation, session});
   if (known == sessions_.end()) return;
-  wanted_ -= known->second.wanted;
+  wanted_ -= known->second.wanted.size();
   sessions_.erase(known);
 }
 
@@ -60,7 +74,7 @@ void BlockLessor::end_leases() {
     const Session& session = entry.second;
     const bool is_over = !session.coming && (now >= session.end || session.held.empty());
     if (!is_over && !(options_.is_gone && options_.is_gone(session.lessee))) return false;
-    wanted_ -= session.wanted;
+    wanted_ -= session.wanted.size();
     if (!session.held.empty()) ++ended_leases_;
     return true;
   });

@@ -57,7 +57,8 @@ class BlockLessor {
  private:
   struct Session {
     AgentIdentity lessee;
-    std::size_t wanted;
+    std::vector<BlockHash> wanted;
+    std::vector<BlockHash> not_now;   // beyond most_blocks
     std::optional<Promotion> coming;  // nothing: answered
     std::vector<BlockRef> held{};
     Instant end{0};

@@ -90,6 +90,7 @@ void CatalogueExchange::hear_behind(const std::string& peer, const CatalogueChan
 
 void CatalogueExchange::ask_all(Instant now) {
   asked_at_ = now;
+  note(place_->standing().trouble);
   for (const auto& [name, peer] : leases_.known().all())
     if (peer.is_behind())
       note(leases_.report(name, {.word = PeerMessage::Word::behind,

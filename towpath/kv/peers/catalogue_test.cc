@@ -172,6 +172,30 @@ TEST(CatalogueTest, who_has_been_met_is_reported_changes_and_no_catalogue) {
   EXPECT_EQ(pair.known()->catalogue, first);
 }
 
+/// Takes all, and brings nothing to anybody.
+struct Troubled : rendezvous::Rendezvous {
+  Status publish(const rendezvous::MetadataName&, ConstByteSpan) override { return {}; }
+  Status withdraw(const rendezvous::MetadataName&) override { return {}; }
+  rendezvous::Standing standing() const override {
+    return {.pending = 1, .trouble = error(Code::denied, "nobody comes in")};
+  }
+  Result<rendezvous::FetchId> fetch(const rendezvous::MetadataName&, run::Deadline,
+                                    rendezvous::FetchDone) override {
+    return 1;
+  }
+  void cancel(rendezvous::FetchId) override {}
+  void watch(rendezvous::ChangeSeen) override {}
+  std::size_t progress() override { return 0; }
+  int wait_fd() const noexcept override { return -1; }
+};
+
+TEST(CatalogueTest, a_catalogue_that_does_not_arrive_where_it_is_published_is_a_failure) {
+  Holder alone("alone", {});
+  alone.keeper->peers()->join(std::make_unique<Troubled>(), {});
+  (void)alone.keeper->take_news();
+  EXPECT_EQ(alone.granting().last_failure.code(), Code::denied);
+}
+
 TEST(CatalogueTest, a_lost_notification_is_asked_for_again) {
   Pair pair;
   std::size_t lost = 0, asked = 0;

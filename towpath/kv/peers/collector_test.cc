@@ -27,9 +27,11 @@ struct House {
     holder.keeper->peers()->join(rendezvous::InProcess::open(directory).value(),
                                  {.others = std::move(others), .pace = Duration::zero()});
   }
-  std::unique_ptr<Holder> engine(const std::string& name, Duration timeout = kTimeout) {
-    auto made =
-        std::make_unique<Holder>(name, Holder::Options{.patience = timeout, .hands_over = true});
+  std::unique_ptr<Holder> engine(const std::string& name, Duration timeout = kTimeout,
+                                 std::uint64_t staged_blocks = 4) {
+    auto made = std::make_unique<Holder>(
+        name,
+        Holder::Options{.patience = timeout, .staged_blocks = staged_blocks, .hands_over = true});
     join(*made, {"server"});
     made->others = [this] { (void)server.keeper->progress(); };
     EXPECT_TRUE(run::eventually([&] {
@@ -187,6 +189,24 @@ TEST_F(CollectorTest, nor_by_asking_for_what_was_demoted) {
     EXPECT_TRUE(asking->get(hash).ok()) << hash;
   }
   for (const BlockHash hash : blocks_from(11, kBlocks / 2)) EXPECT_TRUE(is_in_memory(hash)) << hash;
+}
+
+TEST_F(CollectorTest, what_there_is_no_room_for_now_is_still_known_to_be_there) {
+  sys::MemoryFileSystem disk;
+  House house(&disk, 50);  // room for half of what is asked for
+  auto engine = house.engine("engine");
+  flood(house, *engine, 1001, 3 * kBlocks, kFlooding);
+  auto asking = house.engine("asking", House::kTimeout, kBlocks);
+  const std::vector<BlockHash> hashes = blocks_from(1001, kBlocks);
+  const auto all_are_there = [&] {
+    house.drive(asking.get());
+    return std::ranges::all_of(hashes, [&](BlockHash hash) { return asking->keeper->has(hash); });
+  };
+  ASSERT_TRUE(run::eventually(all_are_there));
+  asking->bring(hashes);
+  EXPECT_TRUE(all_are_there()) << "it forgets what the server could not grant at once";
+  for (const BlockHash hash : hashes)
+    EXPECT_TRUE(run::eventually([&] { return asking->get(hash).ok(); })) << hash;
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ constexpr wire::Tag kWord = wire::required(1), kSession = wire::required(2),
                     kAsked = wire::required(3), kGranted = wire::required(4),
                     kLease = wire::required(5), kChangesLayout = wire::optional(6),
                     kFrom = wire::optional(7), kTo = wire::optional(8), kStored = wire::optional(9),
-                    kLost = wire::optional(10), kStoredTenants = wire::optional(11);
+                    kLost = wire::optional(10), kStoredTenants = wire::optional(11),
+                    kNotNow = wire::optional(12);
 constexpr wire::FieldRule kPeerRules[] = {
     {kWord, "word", Kind::number, wire::kOne, 5},
     {kSession, "session", Kind::number, wire::kOne},
@@ -35,6 +36,7 @@ constexpr wire::FieldRule kPeerRules[] = {
     {kStored, "stored", Kind::bytes, wire::kAtMostOne, 8 * kMaxChangesReported},
     {kLost, "lost", Kind::bytes, wire::kAtMostOne, 8 * kMaxChangesReported},
     {kStoredTenants, "tenants", Kind::bytes, wire::kAtMostOne, kMaxTenants},
+    {kNotNow, "not now", Kind::bytes, wire::kAtMostOne, 8 * kMaxBlocksAsked},
 };
 constexpr wire::Schema kPeerSchema("peer message", kPeerRules);
 
@@ -135,6 +137,10 @@ Status take_word(const wire::Field& field, PeerMessage& message) {
       TOWPATH_TRY(message.changes.tenants, unpack_tenants(field, kMaxChangesReported));
       break;
     }
+    case kNotNow: {
+      TOWPATH_TRY(message.not_now, unpack_numbers(field));
+      break;
+    }
     case kAsked: {
       TOWPATH_TRY(message.hashes, unpack_numbers(field));
       break;
@@ -169,6 +175,7 @@ Result<Bytes> encode(const PeerMessage& message) {
   out.put_bytes(kGranted, pack_numbers(numbers_of(message.granted)));
   out.put_number(kLease, static_cast<std::uint64_t>(message.lease.count()));
   put_changes(out, message.changes);
+  if (!message.not_now.empty()) out.put_bytes(kNotNow, pack_numbers(message.not_now));
   TOWPATH_TRY(const Bytes payload, std::move(out).finish());
   return wire::seal({.type = wire::MessageType::block_lease, .version = 1}, payload);
 }

@@ -63,6 +63,9 @@ struct PeerMessage {
   std::vector<GrantedBlock> granted;  ///< grant: those of them that can be had
   Duration lease{0};                  ///< grant: from when it was sent
   CatalogueChanges changes;           ///< changes, behind
+  /// grant: those of them that are here, and for which there is no room now; older releases do not
+  /// say so, and do not hear it.
+  std::vector<BlockHash> not_now{};
 
   friend bool operator==(const PeerMessage&, const PeerMessage&) = default;
 };

@@ -197,7 +197,10 @@ void PeerTier::hear(const std::string& name, const PeerMessage& answer) {
   const auto link = links_.find(name);
   if (link == links_.end()) return;
   for (Session& session : link->second.sessions)
-    if (session.number == answer.session && !session.granted) session.granted = answer.granted;
+    if (session.number == answer.session && !session.granted) {
+      session.granted = answer.granted;
+      session.not_now = answer.not_now;
+    }
 }
 
 bool PeerTier::is_lost(const std::string& name) const {
@@ -232,7 +235,8 @@ Result<bool> PeerTier::step(const std::string& name, Link& link, Session& sessio
   return false;
 }
 
-/// Who gets what of it. What the peer has not given is not looked for there again.
+/// Who gets what of it. What the peer has not given is not looked for there again, but where it
+/// says that it has it.
 std::vector<PeerTier::Part> PeerTier::sort_out(const std::string& name, const Session& session) {
   std::map<BlockHash, GrantedBlock> granted;
   for (const GrantedBlock& one : *session.granted) granted[one.hash] = one;
@@ -242,6 +246,12 @@ std::vector<PeerTier::Part> PeerTier::sort_out(const std::string& name, const Se
     const BlockHash hash = want->task->hash;
     if (const auto given = granted.find(hash); given != granted.end()) {
       parts.push_back({want, given->second});
+      continue;
+    }
+    if (std::ranges::find(session.not_now, hash) != session.not_now.end()) {
+      end(*want, error(Code::exhausted,
+                       cat("peer '", printable(name), "' has no room now for block ", hex(hash)),
+                       "ask again when others are done"));
       continue;
     }
     known_.lose(name, hash);

@@ -97,6 +97,7 @@ class PeerTier final : public BlockTier {
     Instant ends;  // patience, for this step
     Instant ask_again;
     Duration pause;
+    std::vector<BlockHash> not_now{};
     std::optional<std::vector<GrantedBlock>> granted;
     bool is_staged = true;
     std::map<std::uint64_t, Part> parts;  // by the slot that it comes to, staged or not
