@@ -108,6 +108,7 @@ std::string table_of(const std::vector<standard::ServedFigures>& caches) {
 
 /// What has changed is printed now and then. Until a signal ends it.
 Status serve(const standard::CacheServerOptions& options, double interval_s) {
+  std::signal(SIGPIPE, SIG_IGN);
   TOWPATH_TRY(const sys::Fd signals, watch_ending_signals());
   TOWPATH_TRY(const auto server, standard::CacheServer::open(options));
   TOWPATH_TRY(print(greeting(options)));
@@ -123,7 +124,7 @@ Status serve(const standard::CacheServerOptions& options, double interval_s) {
       print_failure("towpath serve", refusals.last);
     std::string now = table_of(server->figures());
     if (now == printed) continue;
-    TOWPATH_TRY(print(now));
+    (void)print(now);  // who reads it may have gone: engines have not
     std::fflush(stdout);
     printed = std::move(now);
   }
@@ -140,7 +141,8 @@ void add_serve(Command& towpath) {
       .takes("SIZE");
   command.option("--directory", arguments->directory,
                  "Below it are files; without, there are none");
-  command.option("--disk", arguments->disk, "At most so much in files").shows_default();
+  command.option("--disk", arguments->disk, "At most so much in files, of the caches that are open")
+      .shows_default();
   command.flag("--direct", arguments->direct, "Files past the page cache, where that can be");
   command.option("--objects", arguments->objects, "Below the files, s3://bucket/prefix:SIZE");
   command

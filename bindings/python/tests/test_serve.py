@@ -69,6 +69,21 @@ def test_what_one_worker_keeps_another_loads(tmp_path):
     assert process.returncode == 0
 
 
+def test_a_server_whose_output_nobody_reads_serves_on(tmp_path):
+    with server(tmp_path / "serve", "--interval", "0.1") as process:
+        process.stdout.close()
+        layers, worker = open_worker(tmp_path / "serve")
+        with worker:
+            eventually(lambda: worker.figures()["peers"] == 1)
+            serve(Scheduler(4), worker, layers, "first", [0, 1, 2])
+            worker.sync()
+            end = time.monotonic() + 0.5  # of which the first table is another one
+            while time.monotonic() < end:
+                assert process.poll() is None
+                worker.sync()
+        process.stdout = None
+
+
 def test_the_first_engine_starts_the_server_and_it_stays(tmp_path):
     wanted = _server.Server(memory=4 << 20, socket=str(tmp_path / "serve"), directory=str(tmp_path / "kv"), caches=2)
     with ThreadPoolExecutor() as engines:
