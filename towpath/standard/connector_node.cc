@@ -76,22 +76,23 @@ Status ConnectorNode::start_driving() {
   return {};
 }
 
-/// Until something may have come of it: work that ended, or so much time that a look is due. It
-/// sleeps while nothing is under way, until wake(). False: it was woken, and not for orders.
+/// Until something has come of it, or so long. It sleeps while nothing is under way, until wake().
+/// True: there is news that nobody knows of.
 bool ConnectorNode::drive(Duration most) {
   constexpr Duration kShort = std::chrono::microseconds(200);  // what comes has no descriptor
   const run::Deadline deadline = run::Deadline::after(node_->clock(), most);
-  for (bool has_moved = false, was_woken = false;;) {
-    bool more = false, is_idle = false, is_news = false;
+  for (bool was_woken = false;;) {
+    bool more = false, is_idle = false, is_awaited = false, is_news = false;
     {
       const run::MutexLock lock(mutex_);
       more = worker_->progress();
       is_idle = worker_->is_idle();
-      is_news = worker_->has_news() && !has_news();
+      is_awaited = worker_->has_news() && !has_news();
+      is_news = is_awaited || (keeper_->has_news() && !has_news());
     }
-    has_moved = has_moved || more;
     const Duration left = deadline.remaining(node_->clock());
-    if (is_news || (has_moved && !more) || left == Duration::zero()) return true;
+    // What the keeper tells of blocks can wait until all that moves now has moved.
+    if (is_awaited || (is_news && !more) || left == Duration::zero()) return is_news;
     if (was_woken && is_idle) return false;
     was_woken = !more && nap(is_idle ? left : std::min(left, kShort));
     while (callers_.load(std::memory_order_relaxed) > 0) std::this_thread::yield();

@@ -9,6 +9,7 @@
 #include <towpath/core/format.h>
 #include <towpath/run/eventually.h>
 #include <towpath/standard/engine_fixture.h>
+#include <towpath/sys/clock.h>
 #include <towpath/sys/temporary_directory.h>
 
 namespace towpath::standard {
@@ -123,6 +124,33 @@ TEST(ConnectorNodeTest, a_driven_worker_loads_while_its_engine_asks_for_nothing)
   const auto finished = load_driven(engine);
   EXPECT_EQ(finished.received, std::vector<kv::RequestId>{"r"});
   EXPECT_EQ(finished.failed, finished.received) << "what was loaded lacks a block";
+}
+
+/// What came up to now is taken, and that of the next `most`, in which nothing may come.
+bool stays_silent(Engine& engine, Duration most) {
+  (void)engine.node->take_news(true);
+  const run::Deadline deadline = run::Deadline::after(sys::system_clock(), most);
+  for (Duration left = most; left > Duration::zero() && !engine.node->has_news();
+       left = deadline.remaining(sys::system_clock()))
+    engine.node->wait_for_news(left);
+  return !engine.node->has_news();
+}
+
+TEST(ConnectorNodeTest, a_driven_worker_that_only_moves_something_has_no_news) {
+  constexpr Duration kLooks = std::chrono::milliseconds(600);  // that the driver makes, twice
+  Engine engine(ConnectorNodeOptions{.driven = true});
+  EXPECT_EQ(engine.serve("first", std::byte{7}), 0U);
+  EXPECT_TRUE(stays_silent(engine, kLooks)) << "nothing was ordered";
+  EXPECT_EQ(engine.found("r"), 2 * kTokens);
+  EXPECT_TRUE(
+      engine.scheduler->allocate("r", std::vector<std::uint64_t>{0, 1, 2}, 2 * kTokens).ok());
+  kv::StepOrders orders = engine.scheduler->build();
+  orders.loads.front().in_background = false;  // so that nobody waits to hear of it
+  EXPECT_TRUE(
+      engine.node->call([&](kv::ConnectorWorker& worker) { return worker.start_step(orders); })
+          .ok());
+  EXPECT_TRUE(run::eventually([&] { return engine.node->kept().from_memory == 2; }));
+  EXPECT_TRUE(stays_silent(engine, kLooks)) << "a step's load has moved";
 }
 
 bool opens_direct(const std::string& directory) {

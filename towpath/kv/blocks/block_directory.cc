@@ -96,6 +96,7 @@ bool BlockDirectory::add(BlockHash hash, TierIndex tier, std::optional<BlockHash
   known->tiers |= bit;
   shard.report({BlockEvent::Kind::stored, tier, hash, parent, tenants_->named(known->tenant)},
                kept_per_shard_);
+  has_events_.store(true, std::memory_order_relaxed);
   return true;
 }
 
@@ -110,6 +111,7 @@ bool BlockDirectory::remove(BlockHash hash, TierIndex tier) {
   else
     known->tiers = static_cast<std::uint16_t>(known->tiers & ~bit);
   shard.report({BlockEvent::Kind::removed, tier, hash, {}}, kept_per_shard_);
+  has_events_.store(true, std::memory_order_relaxed);
   return true;
 }
 
@@ -135,6 +137,7 @@ std::optional<TierIndex> BlockDirectory::fastest(BlockHash hash) const {
 
 BlockDirectory::Events BlockDirectory::take_events() {
   Events all;
+  has_events_.store(false, std::memory_order_relaxed);  // what comes meanwhile shows it again
   for (std::size_t i = 0; i < kShards; ++i) {
     Events some;
     {

@@ -6,6 +6,7 @@
 // Thread: any.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -62,6 +63,8 @@ class BlockDirectory {
   };
   /// All that happened since the last call.
   Events take_events();
+  /// There are some. Cost: one load.
+  bool has_events() const noexcept { return has_events_.load(std::memory_order_relaxed); }
   /// All that is there, as if it had just been stored; without parents.
   std::vector<BlockEvent> snapshot() const;
 
@@ -74,6 +77,7 @@ class BlockDirectory {
   const std::size_t kept_per_shard_;
   const std::unique_ptr<Tenants> tenants_;
   std::unique_ptr<Shard[]> shards_;
+  std::atomic<bool> has_events_{false};  // set while the event's shard is held
 };
 
 }  // namespace towpath::kv

@@ -163,6 +163,11 @@ class TieredKeeper {
   };
   /// Since the last call; the first says what was there from the start.
   News take_news();
+  /// It would say something.
+  bool has_news() const {
+    return !is_reported_ || !news_.events.empty() || news_.some_were_lost ||
+           block_directory_->has_events();
+  }
   /// Does it as it makes progress; each is answered once.
   void hint(HintOrder order) { hints_->take(std::move(order)); }
   std::vector<HintAnswer> take_hint_answers() { return hints_->take_answers(); }

@@ -33,6 +33,7 @@ class WorkerSide:
         self._sent, self._received, self._failed_requests = set(), set(), set()
         self._failed, self._reports = set(), []
         self._awaited = 0  # background loads that were ordered, and not received yet
+        self._has_looked = False  # in this step
 
     def register(self, geometry):
         if self._worker is not None:
@@ -123,6 +124,7 @@ class WorkerSide:
     def take_finished(self):
         """Requests sent; received; and of those, that lack a block."""
         self._look()
+        self._has_looked = True
         sent, received = self._sent, self._received
         self._sent, self._received = set(), set()  # those that were given are the engine's
         failed = self._failed_requests & received
@@ -136,8 +138,10 @@ class WorkerSide:
         return failed
 
     def take_reports(self, make=Reports):
-        """None: there is nothing to say."""
-        self._look()
+        """None: there is nothing to say. Within a step take_finished() has looked."""
+        if not self._has_looked:
+            self._look()
+        self._has_looked = False
         if not self._reports and not self._steps:
             return None
         data, self._reports = self._reports, []
