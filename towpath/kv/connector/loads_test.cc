@@ -246,5 +246,33 @@ TEST_F(LoadsTest, a_worker_that_ends_leaves_no_task_behind) {
   EXPECT_TRUE(were_cancelled);
 }
 
+/// Of an engine that saves three blocks in the background, layer by layer or not: copies that it
+/// takes.
+std::uint64_t copies_of_a_save(LoadsTest& it, bool by_layer) {
+  it.tier->is_slow = false;
+  const std::uint64_t before = it.node.manager->figures().jobs;
+  EXPECT_TRUE(
+      it.worker
+          ->start_step({.saves = {{"r", true, {{21, 0}, {22, 1}, {23, 2}}, kUsualPriority, 0}}})
+          .ok());
+  if (by_layer) {
+    EXPECT_TRUE(it.worker->save_layer(0).ok());
+  }
+  it.worker->wait_for_save();
+  const std::uint64_t copies = it.node.manager->figures().jobs - before;
+  it.worker->settle();
+  EXPECT_EQ(it.worker->figures().saved_blocks, 3U);
+  EXPECT_TRUE(it.keeper->has(21) && it.keeper->has(22) && it.keeper->has(23));
+  return copies;
+}
+
+TEST_F(LoadsTest, a_save_of_all_layers_at_once_is_one_copy) {
+  EXPECT_EQ(copies_of_a_save(*this, false), 1U);
+}
+
+TEST_F(LoadsTest, a_save_that_has_begun_by_layers_goes_on_so) {
+  EXPECT_EQ(copies_of_a_save(*this, true), blockcopy::testing::kLayers);
+}
+
 }  // namespace
 }  // namespace towpath::kv

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include <towpath/core/format.h>
@@ -155,7 +156,7 @@ Status ConnectorWorker::save_layer(std::uint64_t layer) {
   const Timed timed(*this, &EngineTime::save_layer);
   if (!save_) return {};
   begin_saves();
-  copy_layer(*save_, layer);
+  copy_layers(*save_, {layer, 1});
   return {};
 }
 
@@ -163,7 +164,10 @@ void ConnectorWorker::wait_for_save() {
   const Timed timed(*this, &EngineTime::wait_for_save);
   if (!save_) return;
   begin_saves();
-  for (std::uint64_t layer = 0; layer < config_.num_layers; ++layer) copy_layer(*save_, layer);
+  if (std::ranges::none_of(save_->layers, std::identity()))
+    copy_layers(*save_, {0, config_.num_layers});
+  for (std::uint64_t layer = 0; layer < config_.num_layers; ++layer)
+    copy_layers(*save_, {layer, 1});
   end_step_copies();
   refuse_if_spoiled();
   if (save_->in_background)

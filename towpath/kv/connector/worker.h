@@ -61,9 +61,9 @@ class ConnectorWorker {
   Status wait_for_layer_load(std::uint64_t layer);
   /// The layer of the blocks to be saved has been computed. Errors: out_of_range.
   Status save_layer(std::uint64_t layer);
-  /// Layers that were not saved are saved now. Returns when the engine may overwrite its blocks,
-  /// but for those that the scheduler saves in the background. What could not be saved is reported
-  /// by the report.
+  /// Layers that were not saved are saved now, in one copy where that is all of them. Returns when
+  /// the engine may overwrite its blocks, but for those that the scheduler saves in the background.
+  /// What could not be saved is reported by the report.
   void wait_for_save();
   /// Waits for all saves that go on behind their step: the engine may overwrite any block.
   void settle() { end_background_saves(); }
@@ -179,7 +179,7 @@ class ConnectorWorker {
   void begin_saves();
   void begin_save(const RequestOrder& save);
   void refuse_if_spoiled();
-  void copy_layer(SaveStep& step, std::uint64_t layer);
+  void copy_layers(SaveStep& step, layout::LayerRange layers);
   void end_save(SaveStep& step);
   void end_background_saves();
   void unsaved(BlockHash hash, const Status& why);

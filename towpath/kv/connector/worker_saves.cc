@@ -1,5 +1,6 @@
 // What a ConnectorWorker keeps of the engine's blocks.
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include <towpath/core/format.h>
@@ -44,9 +45,10 @@ void ConnectorWorker::begin_save(const RequestOrder& save) {
   }
 }
 
-void ConnectorWorker::copy_layer(SaveStep& step, std::uint64_t layer) {
-  if (step.layers[layer] || step.blocks.empty()) return;
-  step.layers[layer] = true;
+/// Those that have not begun: none, or all of them.
+void ConnectorWorker::copy_layers(SaveStep& step, layout::LayerRange layers) {
+  if (step.layers[layers.first] || step.blocks.empty()) return;
+  for (std::uint64_t i = 0; i < layers.count; ++i) step.layers[layers.first + i] = true;
   std::vector<layout::BlockPair> pairs;
   for (const Saving& saving : step.blocks)
     pairs.push_back({saving.order.block, saving.slot.slot()});
@@ -55,7 +57,7 @@ void ConnectorWorker::copy_layer(SaveStep& step, std::uint64_t layer) {
       options_.manager->copy({.source = cache_,
                               .target = memory_,
                               .blocks = layout::ranges_of(pairs),
-                              .layers = {first_layer_ + layer, 1}});
+                              .layers = {first_layer_ + layers.first, layers.count}});
   if (job.ok())
     step.copies.push_back(*std::move(job));
   else
@@ -74,7 +76,7 @@ void ConnectorWorker::end_save(SaveStep& step) {
       for (std::uint64_t i = 0; i < range.count; ++i)
         spoiled.insert(static_cast<SlotId>(range.target_first + i));
   }
-  const bool is_whole = step.refused.ok() && step.copies.size() == config_.num_layers;
+  const bool is_whole = step.refused.ok() && std::ranges::all_of(step.layers, std::identity());
   for (Saving& saving : step.blocks) {
     const bool is_there = is_whole && !spoiled.contains(saving.slot.slot());
     const Status kept = is_there
