@@ -34,7 +34,8 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
   made->keeper_ = &kept;
   TOWPATH_TRY(made->worker_, kv::ConnectorWorker::make({.manager = &made->node_->manager(),
                                                         .rank = options.rank,
-                                                        .clock = &made->node_->clock()},
+                                                        .clock = &made->node_->clock(),
+                                                        .driven = options.driven},
                                                        cache, std::move(keeper)));
   if (made->node_->has_peers()) TOWPATH_TRY(made->node_->meet_peers(kept));
   if (made->node_->has_peers() && options.background) {

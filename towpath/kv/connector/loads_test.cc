@@ -22,7 +22,7 @@ using ::testing::UnorderedElementsAre;
 /// Blocks 1 to 6 are in a tier that gives them when a test says so, 7 to 12 in memory, too, which
 /// has no room for more.
 struct LoadsTest : ::testing::Test {
-  LoadsTest() : cache(node.build({"engine"})) {
+  explicit LoadsTest(bool driven = false) : cache(node.build({"engine"})) {
     TieredKeeperParts parts{.clock = &node.clock, .memory = node.build({"kept"})};
     auto slow = std::make_unique<testing::MemoryTier>(1, 64);
     slow->block_directory = parts.block_directory.get();
@@ -30,8 +30,9 @@ struct LoadsTest : ::testing::Test {
     parts.below.push_back(std::move(slow));
     auto made = TieredKeeper::make(std::move(parts)).value();
     keeper = made.get();
-    worker = ConnectorWorker::make({.manager = node.manager.get(), .clock = &engine_clock},
-                                   node.add(cache), std::move(made))
+    worker = ConnectorWorker::make(
+                 {.manager = node.manager.get(), .clock = &engine_clock, .driven = driven},
+                 node.add(cache), std::move(made))
                  .value();
     for (BlockHash hash = 1; hash <= 2 * kBlocks; ++hash) keep(hash);
     tier->is_slow = true;
@@ -272,6 +273,24 @@ TEST_F(LoadsTest, a_save_of_all_layers_at_once_is_one_copy) {
 
 TEST_F(LoadsTest, a_save_that_has_begun_by_layers_goes_on_so) {
   EXPECT_EQ(copies_of_a_save(*this, true), blockcopy::testing::kLayers);
+}
+
+struct DrivenLoadsTest : LoadsTest {
+  DrivenLoadsTest() : LoadsTest(true) {}
+};
+
+TEST_F(DrivenLoadsTest, what_loads_in_the_background_is_proven_by_who_drives_and_not_by_the_step) {
+  start({{"r", true, {{11, 0}, {12, 1}}}});
+  EXPECT_EQ(keeper->figures().from_memory, 0U);
+  EXPECT_EQ(node.manager->figures().jobs, 0U);
+  EXPECT_FALSE(worker->is_idle()) << "the driver would sleep on";
+  EXPECT_THAT(receive(1), ElementsAre("r"));
+  EXPECT_TRUE(has(0, 11) && has(1, 12));
+}
+
+TEST_F(DrivenLoadsTest, what_a_step_itself_loads_begins_with_it) {
+  start({{"step", false, {{11, 0}}}, {"r", true, {{12, 1}}}});
+  EXPECT_EQ(keeper->figures().from_memory, 1U);
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ Status ConnectorWorker::start_step(const StepOrders& orders) {
   for (const RequestOrder& load : orders.loads)
     (load.in_background ? background_loads_ : step_loads_)
         .push_back({.request = load.request, .waiting = {load.blocks.begin(), load.blocks.end()}});
-  (void)advance_loads();
+  (void)(options_.driven ? advance_step_loads() : advance_loads());
   if (orders.saves.empty()) return {};
   save_ = SaveStep{.orders = orders.saves, .layers = std::vector<bool>(config_.num_layers)};
   for (const RequestOrder& save : orders.saves) {
@@ -311,10 +311,15 @@ void ConnectorWorker::bring_step_loads() {
   }
 }
 
-/// Those of the step first: the keeper's room is theirs. True: something has moved.
-bool ConnectorWorker::advance_loads() {
+bool ConnectorWorker::advance_step_loads() {
   bool moved = false;
   for (Load& load : step_loads_) moved = advance(load, {kStepAtOnce, kStepPriority}) || moved;
+  return moved;
+}
+
+/// Those of the step first: the keeper's room is theirs. True: something has moved.
+bool ConnectorWorker::advance_loads() {
+  bool moved = advance_step_loads();
   for (Load& load : background_loads_)
     moved = advance(load, {options_.blocks_at_once, kBackgroundPriority}) || moved;
   return moved;

@@ -37,6 +37,8 @@ struct ConnectorWorkerOptions {
   std::uint32_t rank = 0;                         ///< the number in reports
   std::size_t blocks_at_once = 16;  ///< asked of the keeper by a load in the background
   const Clock* clock = nullptr;     ///< outlives the worker; null: no time is measured
+  /// Another thread than the engine's calls progress(): what loads in the background begins there.
+  bool driven = false;
 };
 
 class ConnectorWorker {
@@ -160,6 +162,7 @@ class ConnectorWorker {
   class Timed;
   static void wait_until_ended(blockcopy::TransferJob& job);
   bool drive();
+  bool advance_step_loads();
   bool advance_loads();
   bool advance(Load& load, const Urgency& urgency);
   bool end_copies(Load& load);
