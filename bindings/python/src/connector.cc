@@ -1,7 +1,6 @@
 #include "bindings/python/src/connector.h"
 
 #include <map>
-#include <mutex>
 #include <variant>
 
 #include <pybind11/stl.h>
@@ -13,6 +12,7 @@
 #include <towpath/standard/connector_words.h>
 #include <towpath/sys/clock.h>
 
+#include "bindings/python/src/guarded.h"
 #include "bindings/python/src/memory.h"
 
 namespace towpath::python {
@@ -21,35 +21,6 @@ namespace {
 using Numbers = std::vector<std::uint64_t>;
 using Tokens = std::vector<kv::TokenId>;
 using standard::ConnectorNode;
-
-/// A value for one thread at a time, of which Python has many.
-template <typename T>
-class Guarded {
- public:
-  explicit Guarded(T value) : state_(std::make_shared<State>(std::move(value))) {}
-
-  /// Runs `work(value)` without the interpreter's lock. Raises NotReady after close().
-  template <typename Work>
-  auto call(Work&& work) const {
-    const std::shared_ptr<State> kept = state_.get();
-    if (kept == nullptr || state_.is_inherited())
-      raise(
-          error(Code::not_ready, "it is closed, or of the process before a fork", "open another"));
-    return unlocked([&] {
-      const std::lock_guard lock(kept->mutex);
-      return work(kept->value);
-    });
-  }
-  void close() { state_.reset(); }
-
- private:
-  struct State {
-    explicit State(T given) : value(std::move(given)) {}
-    std::mutex mutex;
-    T value;
-  };
-  Handle<State> state_;
-};
 
 using Scheduler = Guarded<kv::ConnectorScheduler>;
 
@@ -217,12 +188,12 @@ void bind_scheduler(py::module_& module) {
       .def(
           "step_begins",
           [](const Scheduler& self, std::uint64_t tokens) {
-            self.call([&](kv::ConnectorScheduler& it) { it.step_begins(tokens); });
+            self.call_briefly([&](kv::ConnectorScheduler& it) { it.step_begins(tokens); });
           },
           py::arg("tokens"))
       .def("step_ends",
            [](const Scheduler& self) {
-             self.call([](kv::ConnectorScheduler& it) { it.step_ends(); });
+             self.call_briefly([](kv::ConnectorScheduler& it) { it.step_ends(); });
            })
       .def("build",
            [](const Scheduler& self) {
@@ -231,7 +202,7 @@ void bind_scheduler(py::module_& module) {
       .def_property_readonly(
           "has_orders",
           [](const Scheduler& self) {
-            return self.call([](kv::ConnectorScheduler& it) { return it.has_orders(); });
+            return self.call_briefly([](kv::ConnectorScheduler& it) { return it.has_orders(); });
           })
       .def("update",
            [](const Scheduler& self, const Blob& report) {

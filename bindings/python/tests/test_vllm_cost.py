@@ -1,8 +1,16 @@
 """What a step costs the engine's thread, counted in calls."""
+import sys
+import threading
+import types
+
+import pytest
+
 import fake_vllm
 
 fake_vllm.install()
-from test_vllm import connectors, views
+from test_vllm import TOKENS, Request, connectors, scheduled, views
+
+BACKGROUND = {"loads_in_background": True, "saves_in_background": True}
 
 
 def test_a_step_looks_once_for_news():
@@ -15,4 +23,91 @@ def test_a_step_looks_once_for_news():
         assert len(looks) == steps
     worker.build_connector_worker_meta()
     assert len(looks) == 3, "by itself it looks"
+    worker.shutdown()
+
+
+def named_calls(work):
+    """Of functions of Python."""
+    calls = []
+    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_requests_that_complete_no_block_cost_no_call():
+    count = 256
+    scheduler, worker = connectors(views("LBHNC"), **BACKGROUND)
+    requests = [Request(f"r{i}", TOKENS // 2) for i in range(count)]
+    for one in requests:
+        scheduler.get_num_new_matched_tokens(one, 0)
+        scheduler.update_state_after_alloc(one, types.SimpleNamespace(get_block_ids=lambda: ([0],)), 0)
+    names = [one.request_id for one in requests]
+    output = scheduled(requests[0], 0, 1)
+    output.scheduled_new_reqs = []
+    output.scheduled_cached_reqs = types.SimpleNamespace(
+        req_ids=names, resumed_req_ids=set(), num_computed_tokens=[2] * count, new_block_ids=[None] * count)
+    output.num_scheduled_tokens = dict.fromkeys(names, 1)
+    calls = named_calls(lambda: scheduler.build_connector_meta(output))
+    assert len(calls) < 16, f"{len(calls)} calls for {count} requests"
+    worker.shutdown()
+
+
+@pytest.mark.parametrize("in_background, asked", [(True, False), (False, True)])
+def test_layers_call_only_where_one_is_waited_for_or_saved(in_background, asked):
+    scheduler, worker = connectors(views("LBHNC"), **(BACKGROUND if in_background else {}))
+    request = Request("r", 2 * TOKENS + 1)
+
+    def begin(metadata):
+        worker.bind_connector_metadata(metadata)
+        return worker.has_connector_metadata()
+
+    scheduler.get_num_new_matched_tokens(request, 0)
+    scheduler.update_state_after_alloc(request, types.SimpleNamespace(get_block_ids=lambda: ([0, 1, 2],)), 0)
+    saves = scheduler.build_connector_meta(scheduled(request, 0, 2 * TOKENS + 1))
+    assert saves.orders.data is not None and begin(saves) == asked
+    worker.wait_for_save()
+    worker.clear_connector_metadata()
+    assert not worker.has_connector_metadata()
+    nothing = scheduler.build_connector_meta(scheduled(request, 2 * TOKENS + 1, 1, cached=True))
+    assert nothing.orders.data is None and not begin(nothing), "a step without orders"
+    assert worker._worker._worker.figures()["steps"] == 1
+    worker._worker.quiesce()
+    assert worker._worker._worker.figures()["saved_blocks"] == 2
+    worker.shutdown()
+
+
+def test_what_is_asked_for_in_each_step_is_counted():
+    scheduler, worker = connectors(views("LBHNC"))
+    scheduler.take_events()
+    scheduler.has_pending_push_work()
+    assert {"take_events", "has_pending_push_work"} <= set(scheduler.seconds)
+    worker.shutdown()
+
+
+def test_a_look_at_the_scheduler_lets_go_of_no_interpreter():
+    """Another thread that computes would keep it for as long as it may."""
+    scheduler, worker = connectors(views("LBHNC"))
+    turns, ends, before = [0], threading.Event(), sys.getswitchinterval()
+
+    def compute():
+        while not ends.is_set():
+            turns[0] += 1
+
+    thread = threading.Thread(target=compute)
+    sys.setswitchinterval(1)
+    try:
+        thread.start()
+        half, seen = scheduler._scheduler._scheduler, turns[0]
+        for _ in range(20_000):
+            half.has_orders
+            half.step_begins(1)
+            half.step_ends()
+        assert turns[0] == seen
+    finally:
+        ends.set()
+        sys.setswitchinterval(before)
+        thread.join()
     worker.shutdown()

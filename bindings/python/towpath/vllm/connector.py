@@ -104,7 +104,7 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
         self._worker = WorkerSide(
             settings=mine, name_space=name, rank=rank, first_head=self._first_head(vllm_config, rank),
             least_blocks=(in_a_step + 16) * len(self._groups))
-        self._kv_caches = None
+        self._kv_caches = self._device = None
 
     def _first_head(self, vllm_config, rank):
         """Of unlike layers a rank has one share, whatever is in it."""
@@ -144,6 +144,10 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
             self._await_device()
         self._worker.begin(connector_metadata.orders)
 
+    def has_connector_metadata(self):
+        """vLLM asks before each layer whether to call the two below."""
+        return self._connector_metadata is not None and self._device is None and self._worker.has_layers()
+
     @_counted
     def start_load_kv(self, forward_context, **kwargs):
         # On a device layers do not wait one by one, since a captured graph calls nobody.
@@ -161,7 +165,7 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
 
     @_counted
     def wait_for_save(self):
-        if self.has_connector_metadata() and self._connector_metadata.orders.data is not None:
+        if self._connector_metadata is not None and self._connector_metadata.orders.data is not None:
             self._await_device()
         self._worker.end()
 
@@ -239,10 +243,12 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
         source = CacheHitSource.HOST if only_memory else CacheHitSource.EXTERNAL_UNSPECIFIED
         return {source: num_external_tokens} if num_external_tokens else {}
 
+    @_counted
     def take_events(self):
         self._scheduler.step_ends()  # asked after each step, and nothing else always is
         return self._scheduler.events(kv_events) if self._events else ()
 
+    @_counted
     def has_pending_push_work(self):
         return self._scheduler.has_work()
 

@@ -9,6 +9,7 @@ A model with unlike layers has several groups of them, and a request a table of 
 passed, or a state was carried on from, is another's with the next step: so saves end before that writes.
 """
 import dataclasses
+import itertools
 import json
 import time
 from types import SimpleNamespace
@@ -202,23 +203,25 @@ class SchedulerSide:
 
     def _note_blocks(self, cached):
         for name, new in zip(cached.req_ids, cached.new_block_ids):
+            if new is None:
+                continue
             state = self._requests.get(name)
-            if state is None or new is None or name in cached.resumed_req_ids:
+            if state is None or name in cached.resumed_req_ids:
                 continue  # of a resumed request allocate() has said all
             for group, more in enumerate(new):
                 state.blocks[group] += len(more)
                 state.new_blocks[group] += more
 
     def _save(self, output):
-        computed = {new.req_id: new.num_computed_tokens for new in output.scheduled_new_reqs}
-        cached = output.scheduled_cached_reqs
-        computed.update(zip(cached.req_ids, cached.num_computed_tokens))
-        for name, count in output.num_scheduled_tokens.items():
-            state = self._requests.get(name)
-            if state is None or name not in computed:
+        """Most requests complete no block in a step, and cost a look."""
+        cached, counts, per_block = output.scheduled_cached_reqs, output.num_scheduled_tokens, self._per_block
+        new = ((one.req_id, one.num_computed_tokens) for one in output.scheduled_new_reqs)
+        for name, computed in itertools.chain(new, zip(cached.req_ids, cached.num_computed_tokens)):
+            state, end = self._requests.get(name), computed + counts.get(name, 0)
+            if state is None or end // per_block * per_block <= state.saved_to or name not in counts:
                 continue
             drafts = len(output.scheduled_spec_decode_tokens.get(name, ()))
-            self._advance(state, computed[name] + count - drafts, (computed[name], computed[name] + count))
+            self._advance(state, end - drafts, (computed, end))
 
     def _advance(self, state, computed, step):
         """Orders that what is complete with `computed` tokens is saved, as far as the tokens are known. `step`: the
@@ -247,7 +250,8 @@ class SchedulerSide:
                 self._unconfirmed.pop(step, None)
 
     def step_ends(self):
-        self._scheduler.step_ends()
+        if self._settings.load == "cheaper":
+            self._scheduler.step_ends()
 
     def ended(self, requests):
         """Their blocks were sent, or received."""

@@ -64,6 +64,10 @@ class WorkerSide:
             self._awaited += orders.awaited
             self._worker.start_step(orders.data)
 
+    def has_layers(self):
+        """A layer of this step is waited for, or saved."""
+        return self._orders is not None and (self._orders.loads or not self._settings.saves_in_background)
+
     def wait_for_layer_load(self, layer):
         if self._orders is not None and self._orders.loads and layer in self._geometry.layer_of:
             self._worker.wait_for_layer_load(self._geometry.layer_of[layer])

@@ -1,0 +1,58 @@
+// Guarded: a value that threads of Python share, one at a time.
+//
+//   guarded.call([](Value& value) { ... })           without the interpreter's lock
+//   guarded.call_briefly([](Value& value) { ... })   with it, where nobody else is at work
+//
+// Thread: any, with the interpreter's lock.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "bindings/python/src/convert.h"
+#include "bindings/python/src/gil.h"
+
+namespace towpath::python {
+
+/// A value for one thread at a time, of which Python has many.
+template <typename T>
+class Guarded {
+ public:
+  explicit Guarded(T value) : state_(std::make_shared<State>(std::move(value))) {}
+
+  /// Runs `work(value)` without the interpreter's lock. Raises NotReady after close().
+  template <typename Work>
+  auto call(Work&& work) const {
+    const std::shared_ptr<State> kept = state_.get();
+    if (kept == nullptr || state_.is_inherited())
+      raise(
+          error(Code::not_ready, "it is closed, or of the process before a fork", "open another"));
+    return unlocked([&] {
+      const std::lock_guard lock(kept->mutex);
+      return work(kept->value);
+    });
+  }
+  /// The same for work that takes no time, and at once where nobody else is at work: an interpreter
+  /// that is let go of may be another thread's for long.
+  template <typename Work>
+  auto call_briefly(Work&& work) const {
+    State* const state = state_.get().get();  // close() needs the interpreter
+    if (state != nullptr && !state_.is_inherited() && state->mutex.try_lock()) {
+      const std::lock_guard lock(state->mutex, std::adopt_lock);
+      return work(state->value);
+    }
+    return call(std::forward<Work>(work));
+  }
+  void close() { state_.reset(); }
+
+ private:
+  struct State {
+    explicit State(T given) : value(std::move(given)) {}
+    std::mutex mutex;
+    T value;
+  };
+  Handle<State> state_;
+};
+
+}  // namespace towpath::python
