@@ -111,3 +111,31 @@ def test_a_look_at_the_scheduler_lets_go_of_no_interpreter():
         sys.setswitchinterval(before)
         thread.join()
     worker.shutdown()
+
+
+def test_a_device_is_waited_for_before_loads_and_before_saves_only():
+    scheduler, worker = connectors(views("LBHNC"), **BACKGROUND)
+    waits, name = [], "saved"
+    worker._await_device = lambda: waits.append(name)
+    request = Request(name, 2 * TOKENS + 1)
+
+    def begin(loaded):
+        assert scheduler.get_num_new_matched_tokens(request, 0) == (loaded, loaded > 0)
+        scheduler.update_state_after_alloc(request, types.SimpleNamespace(get_block_ids=lambda: ([0, 1, 2],)), loaded)
+        output = scheduled(request, loaded, 2 * TOKENS + 1 - loaded)
+        if loaded:
+            output.scheduled_new_reqs, output.num_scheduled_tokens = [], {}  # it waits for what comes
+        worker.bind_connector_metadata(scheduler.build_connector_meta(output))
+
+    begin(0)
+    assert waits == [], "nothing of the engine's is written"
+    worker.wait_for_save()
+    assert waits == ["saved"]
+    worker._worker.quiesce()
+    scheduler.update_connector_output(types.SimpleNamespace(
+        kv_connector_worker_meta=worker.build_connector_worker_meta(), finished_sending=None, finished_recving=None))
+    name = "loaded"
+    request = Request(name, 2 * TOKENS + 1)
+    begin(2 * TOKENS)
+    assert waits == ["saved", "loaded"]
+    worker.shutdown()

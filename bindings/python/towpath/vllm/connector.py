@@ -140,8 +140,8 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
     @_counted
     def bind_connector_metadata(self, connector_metadata):
         super().bind_connector_metadata(connector_metadata)
-        if connector_metadata.orders.data is not None:
-            self._await_device()
+        if connector_metadata.orders.loads or connector_metadata.orders.awaited:
+            self._await_device()  # what is loaded would be written over
         self._worker.begin(connector_metadata.orders)
 
     def has_connector_metadata(self):
