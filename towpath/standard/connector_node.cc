@@ -92,7 +92,7 @@ bool ConnectorNode::drive(Duration most) {
       is_news = is_awaited || (keeper_->has_news() && !has_news());
     }
     const Duration left = deadline.remaining(node_->clock());
-    // What the keeper tells of blocks can wait until all that moves now has moved.
+    // What the keeper reports of blocks can wait until all that moves now has moved.
     if (is_awaited || (is_news && !more) || left == Duration::zero()) return is_news;
     if (was_woken && is_idle) return false;
     was_woken = !more && nap(is_idle ? left : std::min(left, kShort));

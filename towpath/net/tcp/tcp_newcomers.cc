@@ -75,8 +75,8 @@ Status TcpNewcomers::make_room(const Source& source, Instant now) {
   const std::size_t same = count_of(source);
   if (same >= kMostPerSource) return displace_one_of(source, now);
   if (all_.size() < most_) return {};
-  const Source most = busiest();
-  return displace_one_of(most, now, same == 0 && count_of(most) > 1);
+  const auto [most, count] = busiest();
+  return displace_one_of(most, now, same == 0 && count > 1);
 }
 
 std::size_t TcpNewcomers::count_of(const Source& source) const noexcept {
@@ -84,10 +84,10 @@ std::size_t TcpNewcomers::count_of(const Source& source) const noexcept {
       all_, [&](const auto& entry) { return entry.second.source == source; }));
 }
 
-TcpNewcomers::Source TcpNewcomers::busiest() const {
+std::pair<TcpNewcomers::Source, std::size_t> TcpNewcomers::busiest() const {
   std::map<Source, std::size_t> counts;
   for (const auto& [tag, one] : all_) ++counts[one.source];
-  return std::ranges::max_element(counts, {}, &std::pair<const Source, std::size_t>::second)->first;
+  return *std::ranges::max_element(counts, {}, &std::pair<const Source, std::size_t>::second);
 }
 
 /// Whether something lies in the socket that we have not come to read.

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include <towpath/net/messages/message_worker.h>
 #include <towpath/net/tcp/tcp_first_message.h>
@@ -60,7 +61,7 @@ class TcpNewcomers final : private TcpSocketOwner, private TcpSleeper {
   std::size_t size() const noexcept { return all_.size(); }
 
  private:
-  /// An address of IPv4, or 56 bits of an address of IPv6: whoever has one has all.
+  /// An address of IPv4, or 56 bits of one of IPv6: a host may have all addresses that begin so.
   using Source = std::array<std::byte, 16>;
   struct Newcomer {
     std::unique_ptr<sys::ByteStream> stream;
@@ -77,7 +78,8 @@ class TcpNewcomers final : private TcpSocketOwner, private TcpSleeper {
   void hear(std::uint64_t tag);
   Status make_room(const Source& source, Instant now);
   std::size_t count_of(const Source& source) const noexcept;
-  Source busiest() const;
+  /// The source that has most, and how many. There is one.
+  std::pair<Source, std::size_t> busiest() const;
   const Silence& allowed_silence(const Newcomer& newcomer) const noexcept;
   static bool has_input(const Newcomer& newcomer) noexcept;
   /// `is_at_once`: however short it has been silent.

@@ -225,7 +225,7 @@ void TcpWorker::on_event(const run::PollEvent& event) {
 void TcpWorker::close_for_now(Port& port, const Status& why) {
   loop_.remove(port.listener.fd(), std::exchange(port.tag, 0));
   loop_.wake(*this, loop_.now() + kClosedFor);
-  context_.listener.on_refused("whoever comes", why);
+  context_.listener.on_refused(to_string(port.listener.address()), why);
 }
 
 void TcpWorker::on_wake(Instant now) {
