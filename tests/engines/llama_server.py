@@ -71,19 +71,27 @@ def ask(port, path, body=None):
         return json.loads(answer.read())
 
 
+def eventually(is_true, why):
+    """Asks again and again: another program's state has no descriptor to wait on."""
+    until = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < until, why()
+        time.sleep(0.05)
+
+
 @contextlib.contextmanager
 def running(words, port, log, path):
     """A program that listens at `port`, killed at the end."""
     with open(log, "w") as output:
         process = subprocess.Popen([str(word) for word in words], stdout=output, stderr=output)
     try:
-        until = time.monotonic() + 60
-        while True:
-            assert process.poll() is None and time.monotonic() < until, log.read_text()[-2000:]
+        def answers():
+            assert process.poll() is None, log.read_text()[-2000:]
             with contextlib.suppress(OSError, urllib.error.HTTPError):
                 ask(port, path)
-                break
-            time.sleep(0.2)
+                return True
+
+        eventually(answers, log.read_text)
         yield
     finally:
         process.kill()
@@ -104,11 +112,11 @@ def chat(port, messages):
 
 def await_kept(port, states):
     """An answer is complete before its state is kept."""
-    until = time.monotonic() + 60
-    while (figures := ask(port, "/towpath/figures"))["kept"] < states:
-        assert time.monotonic() < until, figures
-        time.sleep(0.05)
-    return figures
+    def figures():
+        return ask(port, "/towpath/figures")
+
+    eventually(lambda: figures()["kept"] >= states, figures)
+    return figures()
 
 
 class Bench:
