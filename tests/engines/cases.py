@@ -18,7 +18,7 @@ from hybrid import hybrid_states, hybrid_windows
 from llama_server import llama_server
 from lmcache_l2 import lmcache
 from offload_policies import offload_policies
-from offload_tier import kvcr, offload_objects, offload_peers, kvcr, offload_tier
+from offload_tier import kvcr, offload_objects, offload_peers, offload_tier
 from serving import nixl_http, nixl_push
 from sglang_hicache import sglang
 
