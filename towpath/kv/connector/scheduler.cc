@@ -70,21 +70,12 @@ Result<ConnectorScheduler::Request*> ConnectorScheduler::find(const RequestId& r
 // A request --------------------------------------------------------------------------------------
 
 Result<ConnectorScheduler::Match> ConnectorScheduler::match(const Prompt& prompt) {
-  if (prompt.request.size() > kMaxRequestId || prompt.computed > prompt.tokens.size())
-    return error(Code::invalid_argument,
-                 cat("request '", printable(prompt.request), "' with ", prompt.computed, " of ",
-                     prompt.tokens.size(), " tokens computed"),
+  if (prompt.request.size() > kMaxRequestId)
+    return error(Code::invalid_argument, cat("a request's id of ", prompt.request.size(), " bytes"),
                  cat("ids have at most ", kMaxRequestId, " bytes"));
   Request request = begin(prompt);
   extend_by(request, prompt.tokens);
-  request.computed = prompt.computed;
-  const std::uint64_t per_block = options_.tokens_per_block;
-  if (prompt.computed % per_block == 0 && !prompt.tokens.empty()) {
-    choose(request,
-           {.first = prompt.computed / per_block, .end = (prompt.tokens.size() - 1) / per_block});
-  }
-  name_blocks(request, 0, request.hashes.size());
-  const Match match{request.matched, request.matched >= options_.background_from_tokens};
+  TOWPATH_TRY(const Match match, match_behind(request, prompt.request, prompt.computed));
   const auto [known, is_new] = requests_.try_emplace(prompt.request);
   if (!is_new) {
     request.saves = known->second.saves;
@@ -93,6 +84,31 @@ Result<ConnectorScheduler::Match> ConnectorScheduler::match(const Prompt& prompt
   }
   known->second = std::move(request);
   return match;
+}
+
+Result<ConnectorScheduler::Match> ConnectorScheduler::match_again(const RequestId& id,
+                                                                  std::uint64_t computed) {
+  TOWPATH_TRY(Request * request, find(id));
+  return match_behind(*request, id, computed);
+}
+
+Result<ConnectorScheduler::Match> ConnectorScheduler::match_behind(Request& request,
+                                                                   const RequestId& id,
+                                                                   std::uint64_t computed) {
+  if (computed > request.tokens.size())
+    return error(Code::invalid_argument,
+                 cat("request '", printable(id), "' with ", computed, " of ", request.tokens.size(),
+                     " tokens computed"),
+                 "no more can be computed than there are");
+  request.computed = computed;
+  request.matched = request.held_blocks = 0;
+  request.choice = {};
+  const std::uint64_t per_block = options_.tokens_per_block;
+  if (computed % per_block == 0 && !request.tokens.empty())
+    choose(request,
+           {.first = computed / per_block, .end = (request.tokens.size() - 1) / per_block});
+  name_blocks(request, 0, request.hashes.size());
+  return Match{request.matched, request.matched >= options_.background_from_tokens};
 }
 
 /// The first group's blocks have the names that events have.

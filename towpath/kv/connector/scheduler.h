@@ -87,6 +87,10 @@ class ConnectorScheduler {
   /// of the prompt is left to compute. Nothing is matched when `computed` ends inside a block.
   /// Errors: invalid_argument (an id too long; more computed than there are tokens).
   Result<Match> match(const Prompt& prompt);
+  /// The same for a request that has no blocks yet, with the tokens and hashes that it has: engines
+  /// ask for the head of their queue in each step until there is room for it.
+  /// Errors: not_found (never matched); invalid_argument (more computed than there are tokens).
+  Result<Match> match_again(const RequestId& request, std::uint64_t computed);
 
   /// The engine has given the request `blocks`, from its first token on, of which `loaded_tokens`
   /// behind the computed ones shall be loaded: what match() said, or less, or none.
@@ -197,6 +201,7 @@ class ConnectorScheduler {
 
   Result<Request*> find(const RequestId& request);
   Request begin(const Prompt& prompt) const;
+  Result<Match> match_behind(Request& request, const RequestId& id, std::uint64_t computed);
   void extend_by(Request& request, std::span<const TokenId> tokens) const;
   /// Blocks [first, end) of the request, those that are held or being saved.
   void name_blocks(const Request& request, std::uint64_t first, std::uint64_t end);

@@ -52,6 +52,20 @@ TEST_F(ConnectorSchedulerTest, whole_blocks_are_matched_and_a_token_is_left_to_c
             0U);
 }
 
+TEST_F(ConnectorSchedulerTest, who_waits_in_the_queue_is_matched_again_by_what_is_known) {
+  auto scheduler = make();
+  EXPECT_EQ(scheduler.match_again("r", 0).status().code(), Code::not_found);
+  EXPECT_EQ(matched(scheduler, prompt_of(13)), 0U);
+  hold(scheduler, prompt_of(12));
+  EXPECT_EQ(scheduler.match_again("r", 0)->tokens, 12U);
+  EXPECT_EQ(scheduler.match_again("r", 4)->tokens, 8U);
+  EXPECT_EQ(scheduler.match_again("r", 14).status().code(), Code::invalid_argument);
+  ASSERT_TRUE(scheduler.update({.lost = {hashes_of(prompt_of(12))[1]}}).ok());
+  EXPECT_EQ(scheduler.match_again("r", 0)->tokens, 4U);
+  ASSERT_TRUE(scheduler.allocate("r", std::vector<std::uint64_t>{50, 51, 52, 53}, 4).ok());
+  EXPECT_EQ(scheduler.build().loads.size(), 1U);
+}
+
 TEST_F(ConnectorSchedulerTest, what_is_lost_ends_the_match_there) {
   auto scheduler = make();
   hold(scheduler, prompt_of(16));
