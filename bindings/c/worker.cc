@@ -202,7 +202,7 @@ towpath_code_t towpath_worker_figures(towpath_worker_t* worker, towpath_worker_f
   return call_own(error, worker, given(worker, figures), [&]() -> Status {
     const kv::ConnectorWorker::Figures moved =
         worker->node->call([](auto& it) { return it.figures(); });
-    const kv::PeerFigures granting = worker->node->granting();
+    const kv::PeerFigures granting = worker->node->figures().granting;
     const towpath_worker_figures_t all{
         .size = figures->size,
         .loaded_blocks = moved.loaded_blocks,

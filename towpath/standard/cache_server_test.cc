@@ -58,7 +58,7 @@ struct CacheServerTest : ::testing::Test {
     EXPECT_TRUE(synced.ok()) << synced.to_string();
   }
   static bool is_met(Engine& engine) {
-    return run::eventually([&] { return engine.node->granting().peers == 1; });
+    return run::eventually([&] { return engine.node->figures().granting.peers == 1; });
   }
 
   sys::SystemClock clock;
@@ -101,7 +101,7 @@ TEST_F(CacheServerTest, what_an_engine_keeps_outlives_it_and_is_given_to_others)
   }
   Engine second(engine_options()), third(engine_options());
   for (Engine* engine : {&second, &third}) {
-    ASSERT_TRUE(finds(*engine)) << engine->node->granting().last_failure.to_string();
+    ASSERT_TRUE(finds(*engine)) << engine->node->figures().granting.last_failure.to_string();
     EXPECT_EQ(engine->serve("again", std::byte{9}), kFound);
     EXPECT_EQ(engine->first_byte(), std::byte{7});
   }
@@ -152,7 +152,7 @@ TEST_F(CacheServerTest, a_server_that_is_killed_costs_misses_until_the_next_is_t
   }
   server = serve();
   Engine next(engine_options());
-  ASSERT_TRUE(finds(next)) << next.node->granting().last_failure.to_string();
+  ASSERT_TRUE(finds(next)) << next.node->figures().granting.last_failure.to_string();
   EXPECT_EQ(next.serve("again", std::byte{9}), kFound);
   EXPECT_EQ(next.first_byte(), std::byte{7});
   engine.first_token = 500;
@@ -251,7 +251,7 @@ TEST_F(CacheServerTest, a_cache_that_goes_keeps_nobody_waiting) {
       const auto served = server->figures();
       longest = std::max(longest, clock.now() - asked);
       return served.size() == 1 && served[0].block_bytes == goes * kBlockBytes &&
-             engine.node->granting().peers == 1;
+             engine.node->figures().granting.peers == 1;
     }));
     if (goes == 1) longest = Duration::max();  // none went
   }
@@ -347,10 +347,10 @@ TEST_F(CacheServerTest, another_user_is_not_served) {
     Engine other(engine_options());
     const bool was_cut_off = run::eventually([&] {
       other.update();
-      return other.node->granting().last_failure.code() == Code::unavailable;
+      return other.node->figures().granting.last_failure.code() == Code::unavailable;
     });
     if (!was_cut_off) ::_exit(1);
-    ::_exit(other.found("peek") == 0 && other.node->granting().peers == 0 ? 0 : 2);
+    ::_exit(other.found("peek") == 0 && other.node->figures().granting.peers == 0 ? 0 : 2);
   }
   int ended = 0;
   ::waitpid(child, &ended, 0);

@@ -10,7 +10,8 @@
 namespace towpath::standard {
 namespace {
 
-constexpr Duration kLongestDrive = std::chrono::milliseconds(250);  // what nobody wakes for
+constexpr Duration kIdleNap = std::chrono::milliseconds(250);  // what nobody wakes for
+constexpr Duration kBusyNap = std::chrono::microseconds(200);  // what comes has no descriptor
 
 }  // namespace
 
@@ -19,6 +20,9 @@ ConnectorNode::~ConnectorNode() {
   if (!driver_) return;
   driver_->request_stop();
   wake();
+  driver_.reset();
+  const Turn turn(*this);
+  take_orders();  // what was computed is saved
 }
 
 const std::string& ConnectorNode::folder() const { return node_->folder(); }
@@ -67,54 +71,96 @@ Result<blockcopy::LayoutHandle> ConnectorNode::register_caches(
 
 Status ConnectorNode::start_driving() {
   TOWPATH_TRY(driver_, run::Worker::start("kv-worker", [this](const run::StopToken& stop) {
-                while (!stop.stop_requested()) {
-                  if (!drive(kLongestDrive)) continue;
-                  const run::MutexLock lock(wake_mutex_);
-                  has_news_.store(true, std::memory_order_release);
-                  news_came_.wake_all();
-                }
+                while (!stop.stop_requested()) drive();
               }));
   return {};
 }
 
-/// Until something has come of it, or so long. It sleeps while nothing is under way, until wake().
-/// True: there is news that nobody knows of.
-bool ConnectorNode::drive(Duration most) {
-  constexpr Duration kShort = std::chrono::microseconds(200);  // what comes has no descriptor
-  const run::Deadline deadline = run::Deadline::after(node_->clock(), most);
-  for (bool was_woken = false;;) {
-    bool more = false, is_idle = false, is_awaited = false, is_news = false;
-    {
-      const run::MutexLock lock(mutex_);
-      more = worker_->progress();
-      is_idle = worker_->is_idle();
-      is_awaited = worker_->has_news() && !has_news();
-      is_news = is_awaited || (keeper_->has_news() && !has_news());
+void ConnectorNode::drive() {
+  bool more = false, is_idle = false;
+  {
+    const run::MutexLock lock(mutex_);
+    take_orders();
+    more = worker_->progress();
+    is_idle = worker_->is_idle();
+    // What the keeper reports of blocks waits until all that moves now has moved, and until the
+    // last that it reported was taken.
+    const bool is_time = !more || node_->clock().now() - left_at_ >= kIdleNap;
+    if (worker_->has_news() || (is_time && !has_news() && keeper_->has_news())) leave_news();
+    if (is_time) leave_figures();
+  }
+  if (!more) nap(is_idle ? kIdleNap : kBusyNap);
+  while (callers_.load(std::memory_order_relaxed) > 0) std::this_thread::yield();
+}
+
+void ConnectorNode::order(Bytes orders) { leave(std::move(orders)); }
+
+void ConnectorNode::note_computed() { leave(std::nullopt); }
+
+void ConnectorNode::leave(std::optional<Bytes> orders) {
+  const run::MutexLock lock(wake_mutex_);
+  orders_.push_back(std::move(orders));
+  is_woken_ = true;
+  woken_.wake_one();
+}
+
+void ConnectorNode::take_orders() {
+  std::deque<std::optional<Bytes>> orders;
+  {
+    const run::MutexLock lock(wake_mutex_);
+    orders.swap(orders_);
+  }
+  for (const std::optional<Bytes>& one : orders) {
+    if (!one) {
+      worker_->wait_for_save();
+    } else if (const Status begun = begin_step(*one); !begun.ok()) {
+      fail(begun);
     }
-    const Duration left = deadline.remaining(node_->clock());
-    // What the keeper reports of blocks can wait until all that moves now has moved.
-    if (is_awaited || (is_news && !more) || left == Duration::zero()) return is_news;
-    if (was_woken && is_idle) return false;
-    was_woken = !more && nap(is_idle ? left : std::min(left, kShort));
-    while (callers_.load(std::memory_order_relaxed) > 0) std::this_thread::yield();
   }
 }
 
-ConnectorNode::News ConnectorNode::news() {
-  has_news_.store(false, std::memory_order_relaxed);  // what comes from now on shows it again
-  return {.finished = worker_->finished_so_far(),
-          .failed_blocks = worker_->take_failed_blocks(),
-          .report = worker_->report_so_far()};
+void ConnectorNode::fail(const Status& why) {
+  const run::MutexLock lock(wake_mutex_);
+  failure_ = why;
+  has_news_.store(true, std::memory_order_release);
+  news_came_.wake_all();
 }
 
-std::optional<ConnectorNode::News> ConnectorNode::take_news(bool waits) {
-  if (waits) {
-    const Turn turn(*this);
-    return news();
-  }
-  if (!mutex_.try_lock()) return std::nullopt;
-  const run::HeldLock lock(mutex_);
-  return news();
+Status ConnectorNode::begin_step(const Bytes& orders) {
+  TOWPATH_TRY(const kv::StepOrders step, kv::decode_step_orders(orders));
+  return worker_->start_step(step);
+}
+
+void ConnectorNode::leave_news() {
+  kv::ConnectorWorker::Finished finished = worker_->finished_so_far();
+  std::vector<std::uint64_t> failed = worker_->take_failed_blocks();
+  const kv::WorkerReport report = worker_->report_so_far();
+  Result<Bytes> said = report.says_nothing() ? Bytes() : kv::encode(report);
+  if (!said.ok()) fail(said.status());
+  const run::MutexLock lock(wake_mutex_);
+  const auto append = [](auto& to, auto& from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  };
+  append(news_.finished.sent, finished.sent);
+  append(news_.finished.received, finished.received);
+  append(news_.finished.failed, finished.failed);
+  append(news_.failed_blocks, failed);
+  if (said.ok() && !said->empty()) news_.reports.push_back(*std::move(said));
+  has_news_.store(true, std::memory_order_release);
+  news_came_.wake_all();
+}
+
+Result<ConnectorNode::News> ConnectorNode::take_news() {
+  const run::MutexLock lock(wake_mutex_);
+  has_news_.store(false, std::memory_order_relaxed);
+  if (!failure_.ok()) return std::exchange(failure_, {});
+  return std::exchange(news_, {});
+}
+
+void ConnectorNode::gather() {
+  const Turn turn(*this);
+  take_orders();
+  leave_news();
 }
 
 void ConnectorNode::wait_for_news(Duration most) {
@@ -142,14 +188,32 @@ bool ConnectorNode::serve() {
   return keeper_->progress();
 }
 
-kv::KeeperFigures ConnectorNode::kept() const {
-  const Turn turn(*this);
-  return keeper_->figures();
+// Figures ----------------------------------------------------------------------------------------
+
+ConnectorNode::Figures ConnectorNode::figures_now() const {
+  return {.moved = worker_->figures(), .kept = keeper_->figures(), .granting = keeper_->granting()};
 }
 
-kv::PeerFigures ConnectorNode::granting() const {
+ConnectorNode::Figures ConnectorNode::figures() {
   const Turn turn(*this);
-  return keeper_->granting();
+  take_orders();
+  return figures_now();
+}
+
+/// Now and then.
+void ConnectorNode::leave_figures() {
+  const Instant now = node_->clock().now();
+  if (now - left_at_ < kIdleNap) return;
+  left_at_ = now;
+  auto figures = std::make_shared<const Figures>(figures_now());
+  const run::MutexLock lock(wake_mutex_);
+  figures_ = std::move(figures);
+}
+
+std::shared_ptr<const ConnectorNode::Figures> ConnectorNode::figures_lately() {
+  if (!driver_) return std::make_shared<const Figures>(figures());
+  const run::MutexLock lock(wake_mutex_);
+  return figures_;
 }
 
 }  // namespace towpath::standard

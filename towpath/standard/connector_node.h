@@ -14,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,33 +43,54 @@ class ConnectorNode {
   static Result<std::unique_ptr<ConnectorNode>> open(const ConnectorNodeOptions& options);
   ~ConnectorNode();
 
-  /// What `work(worker)` returns. Nobody else works meanwhile, the serving thread neither.
+  /// What `work(worker)` returns, after what was ordered before. Nobody else works meanwhile, the
+  /// serving thread neither.
   template <class Work>
   auto call(Work&& work) TOWPATH_EXCLUDES(mutex_) {
     const Turn turn(*this);
+    take_orders();
     const Woken woken(*this);
     return std::forward<Work>(work)(*worker_);
   }
+
+  // Where the node is driven, an engine that waits for nothing leaves word, and the driver works.
+  // None of these waits for whoever is at work: their cost is a lock held for moments. What came is
+  // then taken by take_news() alone.
+
+  /// A step's orders, as kv::encode() makes them: ConnectorWorker::start_step(). They may not load
+  /// within the step. What is wrong with them, take_news() says.
+  void order(Bytes orders) TOWPATH_EXCLUDES(wake_mutex_);
+  /// The step that was ordered last has been computed: ConnectorWorker::wait_for_save(), and what
+  /// it saves is copied behind the step.
+  void note_computed() TOWPATH_EXCLUDES(wake_mutex_);
 
   /// All that the worker gives an engine, at once.
   struct News {
     kv::ConnectorWorker::Finished finished;
     std::vector<std::uint64_t> failed_blocks;
-    kv::WorkerReport report;
+    std::vector<Bytes> reports;  ///< for ConnectorScheduler::update(), one after the other
   };
-  /// Where the node is driven: there may be some. Cost: one load.
+  /// There may be some. Cost: one load.
   bool has_news() const noexcept { return has_news_.load(std::memory_order_acquire); }
-  /// Nothing: the worker is busy, and a caller that does not wait asks again.
-  std::optional<News> take_news(bool waits) TOWPATH_EXCLUDES(mutex_);
+  /// What the driver has gathered. Errors: corrupt (orders), not_ready (a step was ordered before
+  /// the last one was computed).
+  Result<News> take_news() TOWPATH_EXCLUDES(wake_mutex_);
+  /// Gathers first, behind whoever is at work: what came up to now is in it.
+  void gather() TOWPATH_EXCLUDES(mutex_);
   /// Sleeps until has_news(), or so long; it may return sooner.
   void wait_for_news(Duration most) TOWPATH_EXCLUDES(wake_mutex_);
 
   /// Whether this process is a forked child of the one that opened it: then it is not to be
   /// called, and not to be destroyed.
   bool is_inherited() const noexcept;
-  kv::KeeperFigures kept() const TOWPATH_EXCLUDES(mutex_);
-  /// All zero without peers.
-  kv::PeerFigures granting() const TOWPATH_EXCLUDES(mutex_);
+  struct Figures {
+    kv::ConnectorWorker::Figures moved;
+    kv::KeeperFigures kept;
+    kv::PeerFigures granting;  ///< all zero without peers
+  };
+  Figures figures() TOWPATH_EXCLUDES(mutex_);
+  /// Those of a quarter of a second ago, or later, where the node is driven: nobody is waited for.
+  std::shared_ptr<const Figures> figures_lately() TOWPATH_EXCLUDES(wake_mutex_);
   /// Where this cache's files lie; empty: nowhere.
   const std::string& folder() const;
 
@@ -77,8 +99,14 @@ class ConnectorNode {
   Result<blockcopy::LayoutHandle> register_caches(const ConnectorNodeOptions& options);
   bool serve() TOWPATH_EXCLUDES(mutex_);
   Status start_driving();
-  bool drive(Duration most) TOWPATH_EXCLUDES(mutex_, wake_mutex_);
-  News news() TOWPATH_REQUIRES(mutex_);
+  void drive() TOWPATH_EXCLUDES(mutex_, wake_mutex_);
+  void leave(std::optional<Bytes> orders) TOWPATH_EXCLUDES(wake_mutex_);
+  void take_orders() TOWPATH_REQUIRES(mutex_) TOWPATH_EXCLUDES(wake_mutex_);
+  Status begin_step(const Bytes& orders) TOWPATH_REQUIRES(mutex_);
+  void fail(const Status& why) TOWPATH_EXCLUDES(wake_mutex_);
+  void leave_news() TOWPATH_REQUIRES(mutex_) TOWPATH_EXCLUDES(wake_mutex_);
+  void leave_figures() TOWPATH_REQUIRES(mutex_) TOWPATH_EXCLUDES(wake_mutex_);
+  Figures figures_now() const TOWPATH_REQUIRES(mutex_);
   bool nap(Duration most) TOWPATH_EXCLUDES(wake_mutex_);
   void wake() TOWPATH_EXCLUDES(wake_mutex_);
   /// The mutex, for all but the driver, which lets go of it when somebody waits.
@@ -115,9 +143,15 @@ class ConnectorNode {
   std::unique_ptr<CacheNode> node_;
   kv::TieredKeeper* keeper_ TOWPATH_PT_GUARDED_BY(mutex_) = nullptr;  // the worker's
   std::unique_ptr<kv::ConnectorWorker> worker_ TOWPATH_PT_GUARDED_BY(mutex_);
-  run::Mutex wake_mutex_;
+  Instant left_at_ TOWPATH_GUARDED_BY(mutex_){0};  // figures, last
+  run::Mutex wake_mutex_;                          // the engine's thread takes it: held for moments
   run::CondVar woken_, news_came_;
   bool is_woken_ TOWPATH_GUARDED_BY(wake_mutex_) = false;
+  std::deque<std::optional<Bytes>> orders_ TOWPATH_GUARDED_BY(wake_mutex_);  // none: computed
+  Status failure_ TOWPATH_GUARDED_BY(wake_mutex_);                           // of orders
+  News news_ TOWPATH_GUARDED_BY(wake_mutex_);
+  std::shared_ptr<const Figures> figures_ TOWPATH_GUARDED_BY(wake_mutex_) =
+      std::make_shared<const Figures>();
   std::atomic<bool> has_news_{false};
   std::optional<run::Worker> driver_;
   std::optional<run::Worker> server_;  // dies first: it drives the keeper

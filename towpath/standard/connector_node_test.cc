@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <semaphore>
+#include <thread>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,6 +18,7 @@ namespace towpath::standard {
 namespace {
 
 using fixture::Engine;
+using fixture::kPrompt;
 using fixture::kTokens;
 
 /// Another byte in the place of the last of each long run of `seed`, in all files there.
@@ -46,11 +49,11 @@ TEST(ConnectorNodeTest, an_engine_that_computes_grants_all_the_same) {
   ASSERT_TRUE(run::eventually([&] {
     asks.update();
     return asks.found("peek") == 2 * kTokens;
-  })) << asks.node->granting().last_failure.to_string();
+  })) << asks.node->figures().granting.last_failure.to_string();
   EXPECT_EQ(asks.serve("second", std::byte{9}), 2 * kTokens);
   EXPECT_EQ(asks.first_byte(), std::byte{7});
-  EXPECT_EQ(asks.node->granting().leased, 2U);
-  EXPECT_EQ(computes.node->granting().granted, 2U);
+  EXPECT_EQ(asks.node->figures().granting.leased, 2U);
+  EXPECT_EQ(computes.node->figures().granting.granted, 2U);
 }
 
 TEST(ConnectorNodeTest, engines_that_work_and_serve_at_once_do_not_disturb_each_other) {
@@ -76,7 +79,7 @@ TEST(ConnectorNodeTest, what_must_be_seen_twice_goes_to_files_when_it_is_wanted)
   Engine engine(options);
   const auto written = [&] {
     EXPECT_TRUE(engine.node->call([](auto& worker) { return worker.sync(); }).ok());
-    return engine.node->kept().written;
+    return engine.node->figures().kept.written;
   };
   EXPECT_EQ(engine.serve("first", std::byte{7}), 0U);
   EXPECT_EQ(written(), 0U);
@@ -98,7 +101,10 @@ kv::ConnectorWorker::Finished load_driven(Engine& engine) {
   kv::ConnectorWorker::Finished finished;
   EXPECT_TRUE(run::eventually([&] {
     engine.node->wait_for_news(std::chrono::seconds(1));
-    finished = engine.node->take_news(true)->finished;
+    engine.node->gather();
+    Result<ConnectorNode::News> news = engine.node->take_news();
+    EXPECT_TRUE(news.ok()) << news.status().to_string();
+    if (news.ok()) finished = std::move(news->finished);
     return !finished.received.empty();
   }));
   return finished;
@@ -128,7 +134,8 @@ TEST(ConnectorNodeTest, a_driven_worker_loads_while_its_engine_asks_for_nothing)
 
 /// What came up to now is taken, and that of the next `most`, in which nothing may come.
 bool stays_silent(Engine& engine, Duration most) {
-  (void)engine.node->take_news(true);
+  engine.node->gather();
+  (void)engine.node->take_news();
   const run::Deadline deadline = run::Deadline::after(sys::system_clock(), most);
   for (Duration left = most; left > Duration::zero() && !engine.node->has_news();
        left = deadline.remaining(sys::system_clock()))
@@ -149,8 +156,44 @@ TEST(ConnectorNodeTest, a_driven_worker_that_only_moves_something_has_no_news) {
   EXPECT_TRUE(
       engine.node->call([&](kv::ConnectorWorker& worker) { return worker.start_step(orders); })
           .ok());
-  EXPECT_TRUE(run::eventually([&] { return engine.node->kept().from_memory == 2; }));
+  EXPECT_TRUE(run::eventually([&] { return engine.node->figures().kept.from_memory == 2; }));
   EXPECT_TRUE(stays_silent(engine, kLooks)) << "a step's load has moved";
+}
+
+TEST(ConnectorNodeTest, an_engine_that_leaves_word_for_the_driver_waits_for_nobody) {
+  Engine engine(ConnectorNodeOptions{.driven = true});
+  EXPECT_EQ(engine.found("r"), 0U);
+  EXPECT_TRUE(engine.scheduler->allocate("r", std::vector<std::uint64_t>{0, 1, 2}, 0).ok());
+  EXPECT_TRUE(
+      engine.scheduler->advance("r", {.computed_before = 0, .computed_after = kPrompt}).ok());
+  std::binary_semaphore is_at_work{0}, may_end{0};
+  std::jthread other([&] {
+    engine.node->call([&](kv::ConnectorWorker&) {
+      is_at_work.release();
+      may_end.acquire();
+    });
+  });
+  is_at_work.acquire();
+  engine.node->order(kv::encode(engine.scheduler->build()).value());
+  engine.node->note_computed();
+  EXPECT_TRUE(engine.node->take_news().ok());
+  EXPECT_EQ(engine.node->figures_lately()->moved.saved_blocks, 0U);
+  may_end.release();
+  EXPECT_TRUE(
+      run::eventually([&] { return engine.node->figures_lately()->moved.saved_blocks == 3; }));
+  EXPECT_TRUE(run::eventually([&] {
+    engine.update();
+    return engine.found("s") == 2 * kTokens;
+  }));
+}
+
+TEST(ConnectorNodeTest, orders_that_make_no_sense_are_said_with_the_next_news) {
+  Engine engine(ConnectorNodeOptions{.driven = true});
+  engine.node->gather();
+  EXPECT_TRUE(engine.node->take_news().ok());
+  engine.node->order(to_bytes("no orders"));
+  EXPECT_TRUE(run::eventually([&] { return !engine.node->take_news().ok(); }));
+  EXPECT_TRUE(engine.node->take_news().ok()) << "once";
 }
 
 bool opens_direct(const std::string& directory) {

@@ -45,8 +45,12 @@ struct Engine {
     update();
   }
   void update() {
-    const auto report = node->call([](auto& worker) { return worker.take_report(); });
-    ASSERT_TRUE(scheduler->update(report).ok());
+    (void)node->call([](auto& worker) { return worker.progress(); });
+    node->gather();
+    const auto news = node->take_news();
+    ASSERT_TRUE(news.ok()) << news.status().to_string();
+    for (const Bytes& report : news->reports)
+      ASSERT_TRUE(scheduler->update(kv::decode_worker_report(report).value()).ok());
   }
   std::uint64_t found(const kv::RequestId& request) {
     std::vector<kv::TokenId> tokens(kPrompt);

@@ -38,7 +38,16 @@ class Worker {
           error(Code::not_ready, "it is closed, or of the process before a fork", "open another"));
     return unlocked([&] { return work(*node); });
   }
-  /// Asked in each step, so the interpreter is not let go of.
+  /// The same with it, for what is asked in each step and takes no time: an interpreter that is let
+  /// go of may be another thread's for long.
+  template <typename Work>
+  auto call_briefly(Work&& work) const {
+    const std::shared_ptr<ConnectorNode> node = node_.get();
+    if (node == nullptr || node_.is_inherited())
+      raise(
+          error(Code::not_ready, "it is closed, or of the process before a fork", "open another"));
+    return work(*node);
+  }
   bool has_news() const { return node_ && node_.get()->has_news(); }
   void close() { node_.reset(); }
 
@@ -91,6 +100,13 @@ py::tuple match(const Scheduler& self, const Name& request, const Tokens& tokens
   const auto found = unwrap(self.call([&](kv::ConnectorScheduler& scheduler) {
     return scheduler.match(
         {request.value, tokens, computed, room.value, kv::tenant_of(tenant.value)});
+  }));
+  return py::make_tuple(found.tokens, found.in_background);
+}
+
+py::tuple match_again(const Scheduler& self, const Name& request, std::uint64_t computed) {
+  const auto found = unwrap(self.call([&](kv::ConnectorScheduler& scheduler) {
+    return scheduler.match_again(request.value, computed);
   }));
   return py::make_tuple(found.tokens, found.in_background);
 }
@@ -180,6 +196,7 @@ void bind_scheduler(py::module_& module) {
            py::arg("groups") = Groups{{"whole", 0}}, py::arg("null_block") = py::none())
       .def("match", &match, py::arg("request"), py::arg("tokens"), py::arg("computed") = 0,
            py::arg("room") = Name{}, py::arg("tenant") = Name{})
+      .def("match_again", &match_again, py::arg("request"), py::arg("computed") = 0)
       .def("allocate", &allocate, py::arg("request"), py::arg("blocks"), py::arg("loaded_tokens"))
       .def("advance", &advance, py::arg("request"), py::arg("computed_before"),
            py::arg("computed_after"), py::arg("new_tokens") = Tokens{},
@@ -342,22 +359,22 @@ py::object take_report(const Worker& self, bool progress) {
   return to_python(unwrap(kv::encode(report)));
 }
 
-/// All that may be taken, in one go: sent, received, failed blocks, failed requests, and the
-/// report.
-py::object take_news(const Worker& self, bool waits) {
-  const auto news = self.call([&](ConnectorNode& node) { return node.take_news(waits); });
-  if (!news) return py::none();
-  py::object said = py::none();
-  if (!news->report.says_nothing()) said = to_python(unwrap(kv::encode(news->report)));
-  return py::make_tuple(names_of(news->finished.sent), names_of(news->finished.received),
-                        news->failed_blocks, names_of(news->finished.failed), said);
+/// All that may be taken, in one go: sent, received, failed blocks, failed requests, and reports.
+py::tuple take_news(const Worker& self, bool waits) {
+  if (waits) self.call([](ConnectorNode& node) { node.gather(); });
+  const auto news = unwrap(self.call_briefly([](ConnectorNode& node) { return node.take_news(); }));
+  py::list reports;
+  for (const Bytes& report : news.reports) reports.append(to_python(report));
+  return py::make_tuple(names_of(news.finished.sent), names_of(news.finished.received),
+                        news.failed_blocks, names_of(news.finished.failed), reports);
 }
 
-py::dict worker_figures(const Worker& self) {
-  const auto [moved, kept, granting] = self.call([](ConnectorNode& node) {
-    const auto done = node.call([](auto& worker) { return worker.figures(); });
-    return std::make_tuple(done, node.kept(), node.granting());
+py::dict worker_figures(const Worker& self, bool lately) {
+  const auto figures = self.call([&](ConnectorNode& node) {
+    return lately ? node.figures_lately()
+                  : std::make_shared<const ConnectorNode::Figures>(node.figures());
   });
+  const auto& [moved, kept, granting] = *figures;
   const auto came_from = [&from = kept.from_below](const char* tier) {
     const auto found = from.find(tier);
     return found == from.end() ? 0 : found->second;
@@ -398,6 +415,14 @@ void bind_worker(py::module_& module) {
                return worker.start_step(step);
              });
            })
+      .def("order",
+           [](const Worker& self, const Blob& orders) {
+             self.call_briefly([&](ConnectorNode& node) { node.order(orders.value); });
+           })
+      .def("note_computed",
+           [](const Worker& self) {
+             self.call_briefly([](ConnectorNode& node) { node.note_computed(); });
+           })
       .def("wait_for_layer_load",
            [](const Worker& self, std::uint64_t layer) {
              report(self, [&](auto& worker) { return worker.wait_for_layer_load(layer); });
@@ -431,7 +456,7 @@ void bind_worker(py::module_& module) {
       .def("sync",
            [](const Worker& self) { report(self, [](auto& worker) { return worker.sync(); }); })
       .def("close", &Worker::close)
-      .def("figures", &worker_figures)
+      .def("figures", &worker_figures, py::arg("lately") = false)
       .def_property_readonly("folder", [](const Worker& self) {
         return name_to_python(self.call([](const ConnectorNode& node) { return node.folder(); }));
       });

@@ -55,6 +55,28 @@ def test_requests_that_complete_no_block_cost_no_call():
     worker.shutdown()
 
 
+class Tokens(list):
+    """Counts how often they are copied."""
+    copies = 0
+
+    def __getitem__(self, at):
+        self.copies += isinstance(at, slice)
+        return list.__getitem__(self, at)
+
+
+def test_the_head_of_the_queue_is_matched_again_without_its_tokens():
+    scheduler, worker = connectors(views("LBHNC"))
+    request = Request("r", 2 * TOKENS)
+    request.all_token_ids = tokens = Tokens(request.all_token_ids)
+    for _ in range(3):
+        assert scheduler.get_num_new_matched_tokens(request, 0)[0] == 0
+    assert tokens.copies == 1
+    tokens.append(7)
+    scheduler.get_num_new_matched_tokens(request, 0)
+    assert tokens.copies == 2
+    worker.shutdown()
+
+
 @pytest.mark.parametrize("in_background, asked", [(True, False), (False, True)])
 def test_layers_call_only_where_one_is_waited_for_or_saved(in_background, asked):
     scheduler, worker = connectors(views("LBHNC"), **(BACKGROUND if in_background else {}))

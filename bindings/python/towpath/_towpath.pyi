@@ -355,6 +355,9 @@ class ConnectorScheduler:
               room: Name = "", tenant: Name = "") -> Tuple[int, bool]:
         """Tokens that can be loaded behind the computed ones, and whether the request waits for them. `tenant`: a salt
         of whose the blocks are, for a server's quotas; it names no block, `room` does."""
+    def match_again(self, request: Name, computed: int = 0) -> Tuple[int, bool]:
+        """The same for a request that has no blocks yet, with the tokens that it was matched with: what an engine's queue
+        asks in each step, without their being hashed anew."""
     def allocate(self, request: Name, blocks: Union[Sequence[int], Sequence[Sequence[int]]],
                  loaded_tokens: int) -> None: ...
     def advance(self, request: Name, computed_before: int, computed_after: int,
@@ -392,6 +395,11 @@ class ConnectorWorker:
                  place: Dict[str, int], name_space: Name, keeping: Dict[str, Any],
                  peers: Optional[Any], strides: Optional[Dict[str, int]]) -> None: ...
     def start_step(self, orders: Blob) -> None: ...
+    def order(self, orders: Blob) -> None:
+        """The same for a worker that is `driven`, by its driver: nothing may be loaded within the step. Waits for nobody,
+        and keeps the interpreter. What is wrong with orders, take_news() raises."""
+    def note_computed(self) -> None:
+        """Of the step that was ordered: what it saves is copied behind it. wait_for_save() for order()."""
     def wait_for_layer_load(self, layer: int) -> None: ...
     def save_layer(self, layer: int) -> None: ...
     def wait_for_save(self) -> None: ...
@@ -404,17 +412,17 @@ class ConnectorWorker:
     @property
     def has_news(self) -> bool:
         """Of a worker that is `driven`: take_news() may give something. Keeps the interpreter."""
-    def take_news(self, waits: bool = False) -> Optional[
-            Tuple[List[str], List[str], List[int], List[str], Optional[bytes]]]:
-        """All at once, without progress: sent; received; failed blocks; of those received, that lack a block; the report
-        or None. None: the worker is busy; ask again, or say that you wait."""
+    def take_news(self, waits: bool = False) -> Tuple[List[str], List[str], List[int], List[str], List[bytes]]:
+        """All at once, without progress: sent; received; failed blocks; of those received, that lack a block; reports.
+        What the driver has gathered, and nobody is waited for; with `waits` all that came up to now."""
     def wait_for_news(self, seconds: float) -> None:
         """Sleeps until has_news, or so long; it may return sooner."""
     def take_report(self, progress: bool = True) -> Optional[bytes]:
         """Without `progress`: at once, and None where there is nothing to say."""
     def sync(self) -> None: ...
     def close(self) -> None: ...
-    def figures(self) -> Dict[str, Any]: ...
+    def figures(self, lately: bool = False) -> Dict[str, Any]:
+        """`lately`: those of a quarter of a second ago, or later, of a worker that is driven; nobody is waited for."""
     @property
     def folder(self) -> str: ...
 

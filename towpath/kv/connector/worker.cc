@@ -12,10 +12,6 @@ constexpr Duration kNap = std::chrono::milliseconds(1);
 constexpr std::size_t kStepAtOnce = 1024;  // blocks that a load of the step asks for
 constexpr std::uint8_t kStepPriority = 60, kBackgroundPriority = 50;
 
-bool have_all_ended(const std::vector<blockcopy::TransferJob>& jobs) {
-  return std::ranges::all_of(jobs, [](const blockcopy::TransferJob& job) { return job.ended(); });
-}
-
 /// Those for which `is_so` holds, each once.
 template <class Holds>
 void keep_once(std::vector<BlockHash>& hashes, Holds is_so) {
@@ -94,6 +90,10 @@ class ConnectorWorker::Timed {
   const Instant since_;
 };
 
+bool ConnectorWorker::have_all_ended(const std::vector<blockcopy::TransferJob>& jobs) {
+  return std::ranges::all_of(jobs, [](const blockcopy::TransferJob& job) { return job.ended(); });
+}
+
 void ConnectorWorker::wait_until_ended(blockcopy::TransferJob& job) {
   while (!job.ended()) (void)job.wait();
 }
@@ -106,7 +106,7 @@ Status ConnectorWorker::start_step(const StepOrders& orders) {
                  "call wait_for_save() at the end of each step");
   const Timed timed(*this, &EngineTime::start_step);
   ++figures_.engine_time.steps;
-  if (!orders.settle.empty()) end_background_saves();
+  if (!orders.settle.empty()) settle();
   ends_.insert(ends_.end(), orders.ends.begin(), orders.ends.end());
   for (const HintOrder& hint : orders.hints) keeper_->hint(hint);
   end_step_loads();

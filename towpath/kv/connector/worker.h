@@ -67,8 +67,9 @@ class ConnectorWorker {
   /// the engine may overwrite its blocks, but for those that the scheduler saves in the background.
   /// What could not be saved is reported by the report.
   void wait_for_save();
-  /// Waits for all saves that go on behind their step: the engine may overwrite any block.
-  void settle() { end_background_saves(); }
+  /// Waits for the copies of all saves that go on behind their step: the engine may overwrite any
+  /// block. They are digested and kept with the next progress.
+  void settle();
 
   /// What is in the background goes on, the keeper's work with it: for engines that drive it by
   /// hand. True: there is more to do at once.
@@ -100,7 +101,7 @@ class ConnectorWorker {
   Status sync();
   const TieredKeeper& keeper() const { return *keeper_; }
 
-  /// How long the engine was in here.
+  /// How long the engine, or who drives it in its place, was in here.
   struct EngineTime {
     Duration start_step{0}, wait_for_layer{0}, save_layer{0}, wait_for_save{0}, take{0};
     std::uint64_t steps = 0;
@@ -160,6 +161,7 @@ class ConnectorWorker {
                   layout::LayoutConfig config, std::unique_ptr<TieredKeeper> keeper);
 
   class Timed;
+  static bool have_all_ended(const std::vector<blockcopy::TransferJob>& jobs);
   static void wait_until_ended(blockcopy::TransferJob& job);
   bool drive();
   bool advance_step_loads();

@@ -97,6 +97,11 @@ void ConnectorWorker::unsaved(BlockHash hash, const Status& why) {
   report_.lost.push_back(hash);
 }
 
+void ConnectorWorker::settle() {
+  for (SaveStep& step : background_saves_)
+    for (blockcopy::TransferJob& job : step.copies) wait_until_ended(job);
+}
+
 void ConnectorWorker::end_background_saves() {
   for (SaveStep& step : background_saves_) end_save(step);
   background_saves_.clear();
@@ -104,8 +109,12 @@ void ConnectorWorker::end_background_saves() {
 
 void ConnectorWorker::note_ends() {
   std::erase_if(ends_, [&](const RequestId& request) {
-    const auto has_it = [&](const SaveStep& step) { return step.requests.contains(request); };
-    if (std::ranges::any_of(background_saves_, has_it) || (save_ && has_it(*save_))) return false;
+    const auto reads_it = [&](const SaveStep& step) {
+      return step.requests.contains(request) && !have_all_ended(step.copies);
+    };
+    if (std::ranges::any_of(background_saves_, reads_it) ||
+        (save_ && save_->requests.contains(request)))
+      return false;
     finished_.sent.push_back(request);
     report_.sent.push_back(request);
     return true;

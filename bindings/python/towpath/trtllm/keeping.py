@@ -165,8 +165,8 @@ class Keeper:
         return self._collect()
 
     def _collect(self):
-        _, _, failed, _, report = self._worker.take_news(True)
-        if report is not None:
+        _, _, failed, _, reports = self._worker.take_news(True)
+        for report in reports:
             self._scheduler.update(report)
         return set(failed)
 

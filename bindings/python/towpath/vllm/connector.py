@@ -21,7 +21,7 @@ from towpath.vllm.stats import COUNTERS, TowpathPromMetrics, TowpathStats
 
 _logger = logging.getLogger("vllm.towpath")
 
-_STATS_EVERY_S = 0.5
+_STATS_EVERY_S = 1
 
 
 @dataclass

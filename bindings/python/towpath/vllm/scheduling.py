@@ -120,15 +120,19 @@ class SchedulerSide:
         state = self._requests.get(request.request_id)
         if state is not None:
             self._preempt_if_it_was(state)
-        tokens = request.all_token_ids[:]
-        if computed > len(tokens):
+        total = len(request.all_token_ids)
+        if computed > total:
             return 0, False
-        found, background = self._scheduler.match(request.request_id, tokens, computed, room_of(request), tenant_of(request))
+        if state is not None and state.tokens == total and not state.blocks:  # the head of the queue, again
+            found, background = self._scheduler.match_again(request.request_id, computed)
+        else:
+            found, background = self._scheduler.match(request.request_id, request.all_token_ids[:], computed, room_of(request),
+                                                      tenant_of(request))
         if getattr(request, "lora_request", None) is not None:
             lora = request.lora_request
             self._loras[lora_room(lora)] = (lora.lora_name, lora.lora_int_id)
         loaded_to = state.loaded_to if state is not None else 0
-        self._requests[request.request_id] = _Request(request, tokens=len(tokens), preemptions=_preemptions(request),
+        self._requests[request.request_id] = _Request(request, tokens=total, preemptions=_preemptions(request),
                                                       computed=computed, loaded_to=loaded_to)
         self._changed = self._hints.hear(self._scheduler, request) or self._changed
         if loaded_to and computed + found >= loaded_to:

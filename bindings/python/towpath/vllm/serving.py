@@ -60,12 +60,16 @@ class WorkerSide:
         if orders.epoch != self._epoch:
             self._throw_away(orders.epoch)
         self._orders = orders if orders.data is not None else None
-        if self._orders is not None:
-            self._awaited += orders.awaited
+        if self._orders is None:
+            return
+        self._awaited += orders.awaited
+        if self.has_layers():
             self._worker.start_step(orders.data)
+        else:
+            self._worker.order(orders.data)
 
     def has_layers(self):
-        """A layer of this step is waited for, or saved."""
+        """A layer of this step is waited for, or saved; else the driver does all of it."""
         return self._orders is not None and (self._orders.loads or not self._settings.saves_in_background)
 
     def wait_for_layer_load(self, layer):
@@ -86,7 +90,10 @@ class WorkerSide:
         """The step's last layer has been computed."""
         if self._orders is None:
             return
-        self._worker.wait_for_save()
+        if self.has_layers():
+            self._worker.wait_for_save()
+        else:
+            self._worker.note_computed()
         if self.ends_saves:
             self._worker.settle()
         if self._orders.loads:
@@ -99,6 +106,7 @@ class WorkerSide:
     def quiesce(self, timeout=60):
         """All that was ordered ends. For recordings and their replay, whose answers depend on no thread's pace."""
         self._worker.settle()
+        self._worker.progress()
         until = time.monotonic() + timeout
         self._collect(waits=True)
         while self._awaited > 0:
@@ -108,18 +116,14 @@ class WorkerSide:
             self._collect(waits=True)
 
     def _collect(self, waits=False):
-        """Without `waits` not while the worker is busy: there is a next step."""
-        news = self._worker.take_news(waits)
-        if news is None:
-            return
-        sent, received, failed, failed_requests, report = news
+        """What the driver has gathered; with `waits` all that came up to now."""
+        sent, received, failed, failed_requests, reports = self._worker.take_news(waits)
         self._sent.update(sent)
         self._received.update(received)
         self._awaited -= len(received)
         self._failed.update(failed)
         self._failed_requests.update(failed_requests)
-        if report is not None:
-            self._reports.append(report)
+        self._reports += reports
 
     def _look(self):
         if self._worker is not None and self._worker.has_news:
@@ -162,7 +166,7 @@ class WorkerSide:
         """Since the last call, those that count."""
         if self._worker is None:
             return {}
-        figures = self._worker.figures()
+        figures = self._worker.figures(lately=True)
         now = {name: value for name, value in figures.items() if isinstance(value, int)}
         now["quarantined"] = sum(figures["quarantined"].values())
         since = {name: value - self._figures_at.get(name, 0) for name, value in now.items()}
