@@ -17,15 +17,29 @@
 
 namespace towpath::backend::conformance {
 
+void fill_with_pattern(std::uint64_t seed, Bytes& bytes) {
+  std::uint64_t state = seed * 2 + 1;
+  const auto next = [&state] {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return state ^ (state >> 29U);
+  };
+  std::size_t at = 0;
+  for (; at + sizeof state <= bytes.size(); at += sizeof state) {
+    const std::uint64_t mixed = next();
+    std::memcpy(bytes.data() + at, &mixed, sizeof mixed);
+  }
+  const std::uint64_t last = next();
+  std::memcpy(bytes.data() + at, &last, bytes.size() - at);
+}
+
 Bytes pattern(std::uint64_t seed, std::uint64_t size_bytes) {
   Bytes bytes(size_bytes);
-  std::uint64_t state = seed * 2 + 1;
-  for (std::uint64_t at = 0; at < size_bytes; at += sizeof state) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    const std::uint64_t mixed = state ^ (state >> 29U);
-    std::memcpy(bytes.data() + at, &mixed, std::min<std::uint64_t>(sizeof mixed, size_bytes - at));
-  }
+  fill_with_pattern(seed, bytes);
   return bytes;
+}
+
+bool are_same(const Bytes& a, const Bytes& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 namespace {
@@ -113,27 +127,30 @@ Result<TestMemory> TestMemory::make_object(std::shared_ptr<TestObjects> objects,
 }
 
 Bytes TestMemory::read() const {
+  Bytes bytes;
+  read_into(bytes);
+  return bytes;
+}
+
+void TestMemory::read_into(Bytes& bytes) const {
   if (objects_) {
-    auto bytes = objects_->get(region_->descriptor().key);
-    EXPECT_TRUE(bytes.ok()) << bytes.status().to_string();
-    return bytes.ok() ? *std::move(bytes) : Bytes();
+    auto object = objects_->get(region_->descriptor().key);
+    EXPECT_TRUE(object.ok()) << object.status().to_string();
+    bytes = object.ok() ? *std::move(object) : Bytes();
+    return;
   }
+  bytes.resize(size());
+  Status status;
   if (gpu_) {
-    Bytes bytes(size());
-    const Status copied = gpu_->device()->copy({address_of(bytes.data()), address(), size()});
-    EXPECT_TRUE(copied.ok()) << copied.to_string();
-    return bytes;
+    status = gpu_->device()->copy({address_of(bytes.data()), address(), size()});
+  } else if (!disk_ && !device_) {
+    std::memcpy(bytes.data(), region_->bytes().data(), size());
+  } else {
+    auto aligned = sys::Mapping::anonymous(size());  // for O_DIRECT
+    status = sys::read_exactly(file(), aligned->bytes().first(size()), 0);
+    std::memcpy(bytes.data(), aligned->data(), size());
   }
-  if (!disk_ && !device_) {
-    const ByteSpan bytes = region_->bytes();
-    return {bytes.begin(), bytes.end()};
-  }
-  // Aligned, for O_DIRECT.
-  auto mapping = sys::Mapping::anonymous(size());
-  const ByteSpan bytes = mapping->bytes().first(size());
-  const Status status = sys::read_exactly(file(), bytes, 0);
   EXPECT_TRUE(status.ok()) << status.to_string();
-  return {bytes.begin(), bytes.end()};
 }
 
 void TestMemory::write(ConstByteSpan bytes) const {

@@ -149,8 +149,10 @@ std::vector<agent::Agent*> World::agents() {
 }
 
 void World::fill(std::uint64_t seed) {
-  near_before_ = pattern(2 * seed, near_memory.size());
-  far_before_ = pattern(2 * seed + 1, far_memory.size());
+  near_before_.resize(near_memory.size());
+  far_before_.resize(far_memory.size());
+  fill_with_pattern(2 * seed, near_before_);
+  fill_with_pattern(2 * seed + 1, far_before_);
   near_memory.write(near_before_);
   far_memory.write(far_before_);
 }
@@ -169,13 +171,15 @@ void World::finish(agent::Transfer& transfer, const agent::PostOptions& options)
 }
 
 void World::check(TransferOp op, const Shape& shape) {
-  Bytes near = near_before_;
-  Bytes far = far_before_;
-  play(op, shape, near, far);
-  const Bytes near_now = near_memory.read();
-  const Bytes far_now = far_memory.read();
-  EXPECT_TRUE(near == near_now) << "near differs at " << first_difference(near, near_now);
-  EXPECT_TRUE(far == far_now) << "far differs at " << first_difference(far, far_now);
+  near_expected_ = near_before_;
+  far_expected_ = far_before_;
+  play(op, shape, near_expected_, far_expected_);
+  near_memory.read_into(found_);
+  EXPECT_TRUE(are_same(near_expected_, found_))
+      << "near differs at " << first_difference(near_expected_, found_);
+  far_memory.read_into(found_);
+  EXPECT_TRUE(are_same(far_expected_, found_))
+      << "far differs at " << first_difference(far_expected_, found_);
 }
 
 void World::move(TransferOp op, const Shape& shape) {

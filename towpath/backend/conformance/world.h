@@ -105,6 +105,7 @@ class World {
   Registry registry_;
   std::unique_ptr<agent::Agent> near_, far_;
   Bytes near_before_, far_before_;
+  Bytes near_expected_, far_expected_, found_;  // of check(): kept, since fresh pages cost
   std::uint64_t fills_ = 0;
   bool ready_ = false;
 
