@@ -42,7 +42,7 @@ KIB, MIB = 1 << 10, 1 << 20
 MANY = ("16384", "65536", "100000", "16 MiB", "64 MiB")  # left out of a quick run
 SETTLE_S = 0.05  # for threads that were stopped until now to find their processors
 REST_S = 0.5  # asleep, in one sample of what that costs
-PATIENCE_S = 120  # for one answer of a process; what hangs is not waited for
+TIMEOUT_S = 120  # for one answer of a process; what hangs is not waited for
 
 
 class CannotRun(Exception):
@@ -74,8 +74,8 @@ class Process:
             raise self._died() from None
 
     def answer(self):
-        if not self._pipe.poll(PATIENCE_S):
-            raise SideFailed(f"{self._who}: no answer within {PATIENCE_S} s")
+        if not self._pipe.poll(TIMEOUT_S):
+            raise SideFailed(f"{self._who}: no answer within {TIMEOUT_S} s")
         try:
             good, value = self._pipe.recv()
         except (EOFError, OSError):
@@ -89,7 +89,7 @@ class Process:
         return self.answer()
 
     def _died(self):
-        return SideFailed(f"{self._who}: died with status {self._process.wait(PATIENCE_S)}")
+        return SideFailed(f"{self._who}: died with status {self._process.wait(TIMEOUT_S)}")
 
     def pause(self):
         self._process.send_signal(signal.SIGSTOP)

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 SIDE = Path(__file__).with_name("oshmem_side.c")
-PATIENCE_S = 300
+TIMEOUT_S = 300
 AT_START = "start and end of a job"
 
 
@@ -33,7 +33,7 @@ class Library:
         environment = {**os.environ, "SHMEM_SYMMETRIC_SIZE": "64M", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         done = subprocess.run([*self._launcher, "-n", str(pes), self._program, *words], env=environment, text=True,
-                              capture_output=True, timeout=PATIENCE_S)
+                              capture_output=True, timeout=TIMEOUT_S)
         if done.returncode != 0:
             raise SystemExit(f"{self.name}, {pes} PEs: {done.stderr}")
         return done.stdout

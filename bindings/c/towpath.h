@@ -223,7 +223,7 @@ typedef struct {
   size_t peer_count;        /* all but etcd */
   const char* const* peer_backends; /* none: "shm"; "tcp" too for other machines */
   size_t peer_backend_count;
-  uint64_t peer_patience_ms;    /* for each step of a lease; 0: 2000 */
+  uint64_t peer_timeout_ms;     /* for each step of a lease; 0: 2000 */
   uint32_t peer_serving_thread; /* of no effect: others are always served by a thread */
   /* "s3://BUCKET/PREFIX:SIZE", with "?endpoint_override=..." where the environment (AWS_*) does not
    * say it: blocks are kept as objects, too, below those in files. Null: none are. */

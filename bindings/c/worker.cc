@@ -26,7 +26,7 @@ towpath_code_t call_own(towpath_error_t* failure, const towpath_worker_t* worker
   });
 }
 
-constexpr std::uint64_t kLongestPatienceMs = 24 * 3600 * std::uint64_t{1000};
+constexpr std::uint64_t kLongestTimeoutMs = 24 * 3600 * std::uint64_t{1000};
 
 Result<std::vector<std::string>> names_of(const char* const* names, std::size_t count) {
   if (!given_array(names, count) ||
@@ -41,9 +41,9 @@ Result<standard::ConnectorPeers> peers_of(const towpath_worker_options_t& report
   TOWPATH_TRY(peers.others, names_of(reported.peers, reported.peer_count));
   TOWPATH_TRY(auto backends, names_of(reported.peer_backends, reported.peer_backend_count));
   if (!backends.empty()) peers.backends = std::move(backends);
-  if (reported.peer_patience_ms != 0)
-    peers.patience = std::chrono::milliseconds(
-        std::min<std::uint64_t>(reported.peer_patience_ms, kLongestPatienceMs));
+  if (reported.peer_timeout_ms != 0)
+    peers.timeout = std::chrono::milliseconds(
+        std::min<std::uint64_t>(reported.peer_timeout_ms, kLongestTimeoutMs));
   return peers;
 }
 

@@ -21,7 +21,7 @@ using towpath::agent::Transfer;
 namespace {
 
 // How long a release waits for the last byte. Backends that end at once need none of it.
-constexpr Duration kReleasePatience = std::chrono::seconds(10);
+constexpr Duration kReleaseTimeout = std::chrono::seconds(10);
 
 bool stands(const nixl_capi_xfer_req_s* request) {
   return request != nullptr && request->transfer.valid();
@@ -109,7 +109,7 @@ nixl_capi_status_t nixl_capi_release_xfer_req(nixl_capi_agent_t agent, nixl_capi
     Transfer& transfer = req->transfer;
     transfer.cancel();
     const bool moves = transfer.state() != TransferState::prepared && !transfer.ended();
-    if (moves && transfer.wait(kReleasePatience) == Outcome::none) {
+    if (moves && transfer.wait(kReleaseTimeout) == Outcome::none) {
       return agent->nixl->report(error(Code::not_ready, "bytes may still move", "release it again"),
                                  "release a request");
     }

@@ -49,7 +49,7 @@ void at_exit() {
 Status begin(const nvshmemx_uniqueid_args_t* who) {
   auto bootstrap = who != nullptr ? bootstrap_by_id(*who)
                                   : standard::bootstrap_shmem(standard::read_environment(),
-                                                              shmem::Patience().to_start);
+                                                              shmem::Timeouts().to_start);
   TOWPATH_TRY(bootstrap);
   TOWPATH_TRY(auto context, shmem::Context::open(*std::move(bootstrap)));
   if (the_process == nullptr) (void)std::atexit(at_exit);

@@ -32,7 +32,7 @@ void at_exit(int status, void*) {
 
 Status begin() {
   TOWPATH_TRY(auto bootstrap,
-              standard::bootstrap_shmem(standard::read_environment(), shmem::Patience().to_start));
+              standard::bootstrap_shmem(standard::read_environment(), shmem::Timeouts().to_start));
   TOWPATH_TRY(shmem::Context context, shmem::Context::open(std::move(bootstrap)));
   TOWPATH_TRY(Statics statics, Statics::share(context));
   the_process = new Process(std::move(context), std::move(statics));

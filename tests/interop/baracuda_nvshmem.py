@@ -19,7 +19,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from crates import CannotRun, PATIENCE_S, cargo, fetch
+from crates import CannotRun, TIMEOUT_S, cargo, fetch
 
 CRATE = "baracuda-nvshmem"
 WANTED = ">=0.1.0-alpha.80"
@@ -57,7 +57,7 @@ def run(args, program, pes, log):
     words = [program, "--nocapture"] if pes == 1 else \
         [args.run, "run", "-n", str(pes), "--prefix", "--", program, "--nocapture", "--test-threads=1"]
     try:
-        done = subprocess.run(words, env=env, text=True, errors="replace", timeout=PATIENCE_S,
+        done = subprocess.run(words, env=env, text=True, errors="replace", timeout=TIMEOUT_S,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except subprocess.TimeoutExpired:
         print(f"  FAILED {program.name}, {pes} PEs: it did not end")

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-PATIENCE_S = 1800  # of a build and its tests on a busy machine; what hangs is not waited for
+TIMEOUT_S = 1800  # of a build and its tests on a busy machine; what hangs is not waited for
 
 
 class CannotRun(Exception):
@@ -16,9 +16,9 @@ class CannotRun(Exception):
 def cargo(*words, cwd, env=None, check=True):
     try:
         return subprocess.run(["cargo", *words], cwd=cwd, env=env, text=True, errors="replace",
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=check, timeout=PATIENCE_S)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=check, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        raise CannotRun(f"cargo {words[0]} did not end within {PATIENCE_S} s") from None
+        raise CannotRun(f"cargo {words[0]} did not end within {TIMEOUT_S} s") from None
     except FileNotFoundError:
         raise CannotRun("cargo is not installed: Rust 1.85 or newer is needed") from None
 

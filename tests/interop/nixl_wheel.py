@@ -17,7 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 VERSION = "1.5.1"
-PATIENCE_S = 900
+TIMEOUT_S = 900
 
 NAMES_THE_ROW = "InvalidParam, with the number of the row and what is wrong with it, where NIXL says not found"
 VIEWS = "works: NIXL makes views of a GPU's memory alone, for transfers that it starts; ours are sides of transfers"
@@ -43,7 +43,7 @@ class CannotRun(Exception):
 
 def run(words, **options):
     done = subprocess.run([str(word) for word in words], text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=PATIENCE_S, **options)
+                          stderr=subprocess.PIPE, timeout=TIMEOUT_S, **options)
     return done
 
 

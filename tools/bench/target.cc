@@ -11,7 +11,7 @@ namespace towpath::tools::bench {
 namespace {
 
 // A target that listens waits for its initiator for as long as it takes, and looks up this often.
-constexpr Duration kPatience = std::chrono::hours(24);
+constexpr Duration kTimeout = std::chrono::hours(24);
 
 }  // namespace
 
@@ -32,8 +32,8 @@ Result<std::unique_ptr<Target>> Target::open(const Options& options, const Machi
 }
 
 Status Target::serve(const Alive& lives) {
-  const Duration patience = options_.listen.empty() ? options_.timeout : kPatience;
-  TOWPATH_TRY(meeting_->meet(kInitiator, patience, lives));
+  const Duration timeout = options_.listen.empty() ? options_.timeout : kTimeout;
+  TOWPATH_TRY(meeting_->meet(kInitiator, timeout, lives));
   Status served = serve_messages();
   if (!served.ok() && served.code() != Code::peer_lost)
     (void)meeting_->send(
@@ -44,7 +44,7 @@ Status Target::serve(const Alive& lives) {
 
 Status Target::serve_messages() {
   while (true) {
-    TOWPATH_TRY(const Message message, meeting_->receive(kInitiator, kPatience));
+    TOWPATH_TRY(const Message message, meeting_->receive(kInitiator, kTimeout));
     if (message.kind == MessageKind::finish) {
       excuse_all(node_->agent());
       return {};

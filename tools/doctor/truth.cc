@@ -19,7 +19,7 @@
 namespace towpath::tools {
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(20);
+constexpr Duration kTimeout = std::chrono::seconds(20);
 
 Bytes pattern() {
   Bytes bytes(kTruthBytes);
@@ -78,7 +78,7 @@ DescriptorList all_of(const RegionDescriptor& region) {
 }
 
 Status finish(agent::Transfer& transfer) {
-  TOWPATH_TRY(transfer.post({.timeout = kPatience}));
+  TOWPATH_TRY(transfer.post({.timeout = kTimeout}));
   if (transfer.wait() != Outcome::done) return transfer.status();
   return {};
 }

@@ -9,7 +9,7 @@ namespace towpath::tools::replay {
 namespace {
 
 // Long beside a request: one that stands still costs misses, one that is dead is noticed at once.
-constexpr Duration kPatience = std::chrono::seconds(2);
+constexpr Duration kTimeout = std::chrono::seconds(2);
 constexpr Duration kLease = std::chrono::seconds(10);
 // Short beside a run: what was made is soon known.
 constexpr Duration kPace = std::chrono::milliseconds(20);
@@ -30,7 +30,7 @@ Result<std::unique_ptr<Neighbours>> Neighbours::open(const Options& options, con
                      .share = {.name_space = cat(options.model, " at 1/", options.scale, " by ",
                                                  options.tokens_per_block),
                                .config = config},
-                     .patience = kPatience};
+                     .timeout = kTimeout};
   TOWPATH_TRY(made->untaken_, kv::PeerTier::make(made->reported_));
   made->tier_ = made->untaken_.get();
   return made;

@@ -138,10 +138,10 @@ Result<sys::Fd> Job::take_lines(int pe, std::FILE* to) {
 
 void Job::turn() {
   const run::Deadline next = run::Deadline::earlier(end_, start_end_);
-  Duration patience = next.remaining(clock_);
+  Duration timeout = next.remaining(clock_);
   // What PEs of other hosts want is reported by no descriptor.
-  if (!options_.part.empty() && !killing_) patience = std::min(patience, kBetweenLooks);
-  for (const run::PollEvent& event : poller_->wait(patience)) {
+  if (!options_.part.empty() && !killing_) timeout = std::min(timeout, kBetweenLooks);
+  for (const run::PollEvent& event : poller_->wait(timeout)) {
     if (event.tag == kSignals)
       on_signal();
     else if (event.tag == kLauncher)

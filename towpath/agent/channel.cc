@@ -130,12 +130,12 @@ void SendWindow::drop_up_to(std::uint64_t number) {
   }
 }
 
-void SendWindow::repeat_overdue(Instant now, Duration patience) {
-  if (in_flight_ > 0 && now - last_sent_ >= patience) in_flight_ = 0;
+void SendWindow::repeat_overdue(Instant now, Duration timeout) {
+  if (in_flight_ > 0 && now - last_sent_ >= timeout) in_flight_ = 0;
 }
 
-Instant SendWindow::next_repeat(Duration patience) const noexcept {
-  return in_flight_ > 0 ? last_sent_ + patience : Instant::never();
+Instant SendWindow::next_repeat(Duration timeout) const noexcept {
+  return in_flight_ > 0 ? last_sent_ + timeout : Instant::never();
 }
 
 bool ReceiveWindow::collect(ConstByteSpan piece) {

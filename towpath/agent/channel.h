@@ -83,14 +83,14 @@ class SendWindow {
   void sent(Instant now);
   /// The other side has everything of `acknowledgement.stream` up to its number.
   void acknowledged(const Envelope& acknowledgement);
-  /// Repeats what has waited for an acknowledgement for longer than `patience`.
-  void repeat_overdue(Instant now, Duration patience);
+  /// Repeats what has waited for an acknowledgement for longer than `timeout`.
+  void repeat_overdue(Instant now, Duration timeout);
 
   bool empty() const noexcept { return queue_.empty(); }
   /// Messages that were not handed over, or not acknowledged where that is needed.
   std::size_t size() const noexcept { return messages_; }
   /// When repeat_overdue() may next have something to do.
-  Instant next_repeat(Duration patience) const noexcept;
+  Instant next_repeat(Duration timeout) const noexcept;
 
  private:
   /// One piece of a message.

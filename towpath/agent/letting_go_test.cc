@@ -15,7 +15,7 @@ namespace {
 
 /// An agent of one scripted backend that is late to quiesce.
 struct Late {
-  explicit Late(const Clock& clock, Duration patience) {
+  explicit Late(const Clock& clock, Duration timeout) {
     script.can.quiesced = backend::Quiescence::bounded;
     script.is_eager = false;
     script.on_progress = [this] {
@@ -25,7 +25,7 @@ struct Late {
     };
     EXPECT_TRUE(registry.add(scripted_type("scripted", script)).ok());
     agent = *Agent::create(
-        {.name = "late", .registry = &registry, .clock = &clock, .quiesce_timeout = patience});
+        {.name = "late", .registry = &registry, .clock = &clock, .quiesce_timeout = timeout});
     EXPECT_TRUE(agent->add_backend("scripted").ok());
     pool = Pair::pool_of(*agent, region);
     transfer = *agent->create_transfer(TransferOp::write, Pair::blocks(region, 0, 1), "late",

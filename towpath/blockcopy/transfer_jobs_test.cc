@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using testing::kBlocks;
 using testing::TransferNode;
 
-constexpr Duration kPatience = std::chrono::seconds(20);
+constexpr Duration kTimeout = std::chrono::seconds(20);
 constexpr std::uint32_t kNumbers = 5000;
 constexpr std::uint64_t kBytesOfBlock = 1536;
 
@@ -40,7 +40,7 @@ TEST(TransferJobsTest, are_done_when_the_last_is) {
   EXPECT_EQ(jobs.outcome(), Outcome::none);
   EXPECT_EQ(jobs.under_way(), 3U);
   EXPECT_EQ(jobs.wait(Duration(0)), Outcome::none);
-  ASSERT_EQ(jobs.wait(kPatience), Outcome::done) << jobs.status().to_string();
+  ASSERT_EQ(jobs.wait(kTimeout), Outcome::done) << jobs.status().to_string();
   EXPECT_EQ(jobs.bytes_in_place(), 3 * kBlocks * kBytesOfBlock);
   for (const LayoutHandle target : targets) node.expect_block(target, 2, kNumbers, 2);
 }
@@ -57,7 +57,7 @@ TEST(TransferJobsTest, one_that_fails_is_named_and_the_others_are_waited_for) {
   jobs.add(copy_all(node, filled, node.add({"first"})));
   jobs.add(copy_all(node, disk, node.add({"second"})));
   jobs.add(copy_all(node, filled, good));
-  EXPECT_EQ(jobs.wait(kPatience), Outcome::failed);
+  EXPECT_EQ(jobs.wait(kTimeout), Outcome::failed);
   EXPECT_TRUE(jobs.ended());
   EXPECT_TRUE(jobs.is_lost());
   EXPECT_THAT(jobs.status().to_string(), HasSubstr("copy 1 of 3 failed"));
@@ -74,7 +74,7 @@ TEST(TransferJobsTest, those_that_are_cancelled_drain) {
     jobs.add(copy_all(node, disk, node.add({"device", MemoryKind::device})));
   jobs.cancel();
   EXPECT_TRUE(jobs.is_lost());
-  EXPECT_EQ(jobs.wait(kPatience), Outcome::cancelled);
+  EXPECT_EQ(jobs.wait(kTimeout), Outcome::cancelled);
   EXPECT_EQ(node.manager->figures().bounce_slots_in_use, 0U);
 }
 

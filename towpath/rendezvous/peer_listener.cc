@@ -179,12 +179,12 @@ void PeerListener::serve(std::uint64_t id) {
     return drop(found, "it has sent more than one client may", counts_.crowded_out);
   if (buffered_bytes_ > options_.max_buffered_bytes)
     return drop(found, "half-read frames fill the room that there is", counts_.crowded_out);
-  extend_patience(client, !was_busy || ended_ != ended_before);
+  extend_deadline(client, !was_busy || ended_ != ended_before);
   (void)poller_.modify(client.connection.fd(), id, client.connection.interest());
 }
 
 // An unauthenticated connection gets no more time before its hello is whole.
-void PeerListener::extend_patience(Client& client, bool exchange_began) {
+void PeerListener::extend_deadline(Client& client, bool exchange_began) {
   if (!client.has_greeted) return;
   if (!client.connection.is_busy()) {
     client.ends_at = clock_->now() + options_.idle_timeout;

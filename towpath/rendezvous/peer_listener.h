@@ -2,8 +2,8 @@
 // asks, and takes metadata and withdrawals that others bring.
 //
 // Clients are not trusted to behave: what each may hold is bounded in bytes and in time, a frame is
-// bounded before it is stored, and a newcomer always gets in (the client nearest to its end of
-// patience makes room). Metadata is a capability, so nobody gets one without proof: on a Unix
+// bounded before it is stored, and a newcomer always gets in (the client whose timeout is
+// nearest makes room). Metadata is a capability, so nobody gets one without proof: on a Unix
 // socket the kernel names the other side's user (SO_PEERCRED), on TCP both sides prove themselves
 // by TLS (net/tls/tls_context.h). Who does not is refused, counted and logged. Invariants: no call
 // blocks; memory is at most max_buffered_bytes plus one read per client. Thread: one at a time. The
@@ -112,7 +112,7 @@ class PeerListener {
   void serve(std::uint64_t id);
   Status exchange(Client& client);
   Status hear(Client& client, const net::Frame& received);
-  void extend_patience(Client& client, bool exchange_began);
+  void extend_deadline(Client& client, bool exchange_began);
   Status answer(Client& client, const Frame& request);
   Frame provide(const MetadataName& name) const;
   Status answer_change(Client& client, Change change);

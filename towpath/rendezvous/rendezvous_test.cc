@@ -163,9 +163,9 @@ TEST_P(RendezvousTest, fetch_until_waits_for_one_who_comes_later) {
 }
 
 TEST_P(RendezvousTest, fetch_until_ends_at_its_deadline_with_the_last_reason) {
-  EXPECT_TRUE(run::with_patience(
-      [&](Duration patience) {
-        const auto deadline = Deadline::after(clock, patience);
+  EXPECT_TRUE(run::with_timeout(
+      [&](Duration timeout) {
+        const auto deadline = Deadline::after(clock, timeout);
         const auto metadata = fetch_until(*there, "nobody", deadline, clock);
         EXPECT_EQ(metadata.code(), Code::timed_out);
         EXPECT_TRUE(deadline.expired(clock));

@@ -1,4 +1,4 @@
-// eventually, with_patience: for tests. The first waits for a condition that another thread or
+// eventually, with_timeout: for tests. The first waits for a condition that another thread or
 // process makes true.
 //
 //   ASSERT_TRUE(eventually([&] { return sink.count_of("dropped") == 1; }));
@@ -27,11 +27,11 @@ bool eventually(Condition&& condition, std::chrono::seconds watchdog = std::chro
   return true;
 }
 
-/// Whether `attempt` said of one of the patiences it was given that all others came within it.
+/// Whether `attempt` said of one of the timeouts it was given that all others came within it.
 template <typename Attempt>
-bool with_patience(Attempt&& attempt, std::chrono::milliseconds patience) {
-  for (int tries = 0; tries < 4; ++tries, patience *= 8)
-    if (attempt(patience)) return true;
+bool with_timeout(Attempt&& attempt, std::chrono::milliseconds timeout) {
+  for (int tries = 0; tries < 4; ++tries, timeout *= 8)
+    if (attempt(timeout)) return true;
   return false;
 }
 

@@ -32,7 +32,7 @@ struct Bootstrap {
   NetworkOptions network;  ///< with an identifier
 };
 
-struct Patience {
+struct Timeouts {
   /// For all PEs to begin.
   Duration to_start = std::chrono::seconds(60);
   /// For any later wait; the failure then says who has not come, and what it is doing.

@@ -56,7 +56,7 @@ TEST(ContextTest, wrong_pe_is_refused) {
 TEST(ContextTest, missing_pe_is_named) {
   auto files = create_job({.pes = 3});
   auto context = Context::open(bootstrap_for(*files, 0),
-                               {.patience = {.to_start = std::chrono::milliseconds(10)}});
+                               {.timeouts = {.to_start = std::chrono::milliseconds(10)}});
   EXPECT_EQ(context.code(), Code::timed_out);
   EXPECT_NE(context.status().message().find("PE 2 (has not begun)"), std::string_view::npos)
       << context.status().to_string();
@@ -201,7 +201,7 @@ TEST(ContextTest, pe_that_leaves_ends_the_waits_of_others) {
 
 TEST(ContextTest, impatient_wait_says_where_the_others_are) {
   std::latch reported(1);
-  as_threads({.pes = 2, .context = {.patience = {.to_wait = std::chrono::milliseconds(20)}}},
+  as_threads({.pes = 2, .context = {.timeouts = {.to_wait = std::chrono::milliseconds(20)}}},
              [&](Context& context) {
                if (context.my_pe() == 1)
                  return reported.wait();  // no PE waits for the other in between

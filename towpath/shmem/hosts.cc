@@ -112,7 +112,7 @@ Result<JobFiles> share_job(const Attendance& self, const std::vector<PeFacts>& a
   const auto mine = std::ranges::find(here, static_cast<std::uint32_t>(self.my_pe));
   const Joining joining{.my_pe = static_cast<int>(mine - here.begin()),
                         .pes = static_cast<int>(here.size()),
-                        .patience = self.patience};
+                        .timeout = self.timeout};
   TOWPATH_TRY(const UniqueId id, UniqueId::from_raw(all[here.front()].local_id));
   if (joining.my_pe != 0) return receive(id, joining);
   TOWPATH_TRY(JobFiles files, create_job({.pes = self.pes,
@@ -242,7 +242,7 @@ Result<Bootstrap> bootstrap_by_id(const UniqueId& id, Attendance self) {
                              .token = id.token(),
                              .my_pe = self.my_pe,
                              .pes = self.pes,
-                             .patience = self.patience});
+                             .timeout = self.timeout});
   return bootstrap_over_hosts(bootstrap, std::move(self));
 }
 

@@ -23,7 +23,7 @@ struct Attendance {
   std::optional<JobFiles> files;                 ///< of this host, if they were made already
   /// Two PEs are on one host when theirs are alike; empty: by the machine and its namespaces.
   std::string host;
-  Duration patience = std::chrono::seconds(60);
+  Duration timeout = std::chrono::seconds(60);
   NetworkOptions network;
 };
 

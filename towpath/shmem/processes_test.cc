@@ -108,7 +108,7 @@ SymmetricBuffer<int> pid_of(Context& context) {
 
 TEST(ShmemProcessTest, a_stopped_pe_is_named_and_hears_that_it_was_given_up) {
   PesOptions pes{.pes = 3};
-  pes.context.patience.with_stopped = std::chrono::milliseconds(100);
+  pes.context.timeouts.with_stopped = std::chrono::milliseconds(100);
   const auto says = [](const Status& status, const char* why) {
     return status.code() == Code::peer_lost && status.to_string().find(why) != std::string::npos;
   };

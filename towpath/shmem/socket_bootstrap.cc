@@ -305,7 +305,7 @@ Result<std::vector<Bytes>> SocketBootstrap::all(ConstByteSpan mine) {
   if (options_.my_pe < 0 || options_.my_pe >= options_.pes)
     return error(Code::invalid_argument, cat("PE ", options_.my_pe, " of ", options_.pes),
                  "PEs are numbered from 0");
-  const run::Deadline deadline = run::Deadline::after(sys::SystemClock(), options_.patience);
+  const run::Deadline deadline = run::Deadline::after(sys::SystemClock(), options_.timeout);
   if (options_.my_pe != 0) {
     if (visitor_ == nullptr) visitor_ = std::make_unique<Visitor>(options_);
     TOWPATH_TRY(visitor_->say(mine, deadline));

@@ -27,7 +27,7 @@ struct SocketBootstrapOptions {
   net::Token token;  ///< that all PEs share
   int my_pe = 0;
   int pes = 1;
-  Duration patience = std::chrono::seconds(60);  ///< with each all()
+  Duration timeout = std::chrono::seconds(60);  ///< with each all()
   /// Whoever listens at a place and says nothing for so long is not PE 0.
   Duration until_welcome = std::chrono::seconds(2);
 };

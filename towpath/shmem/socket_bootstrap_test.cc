@@ -22,7 +22,7 @@ class SocketBootstrapTest : public ::testing::Test {
             .token = token_,
             .my_pe = pe,
             .pes = pes,
-            .patience = patience_};
+            .timeout = timeout_};
   }
 
   /// What each PE heard that comes with its options, after as many rounds.
@@ -40,7 +40,7 @@ class SocketBootstrapTest : public ::testing::Test {
 
   sys::TemporaryDirectory directory_ = sys::TemporaryDirectory::create().value();
   const net::Token token_ = net::Token::make("a secret of the job").value();
-  Duration patience_ = std::chrono::seconds(30);
+  Duration timeout_ = std::chrono::seconds(30);
 };
 
 TEST_F(SocketBootstrapTest, all_hear_what_each_said_as_often_as_they_meet) {
@@ -53,9 +53,9 @@ TEST_F(SocketBootstrapTest, all_hear_what_each_said_as_often_as_they_meet) {
 
 TEST_F(SocketBootstrapTest, who_was_reported_another_number_is_refused) {
   Heard heard;
-  EXPECT_TRUE(run::with_patience(
+  EXPECT_TRUE(run::with_timeout(
       [&](Duration timeout) {
-        patience_ = timeout;
+        timeout_ = timeout;
         heard = meet({options_of(0, 2), options_of(1, 3)});
         return heard[1].code() == Code::denied;
       },
@@ -68,7 +68,7 @@ TEST_F(SocketBootstrapTest, who_was_reported_another_number_is_refused) {
 
 TEST_F(SocketBootstrapTest, who_has_another_token_is_refused_and_the_others_meet) {
   const std::vector members = {options_of(0, 2), options_of(1, 2)};
-  patience_ = std::chrono::milliseconds(300);  // for a PE 0 that the listener there is not
+  timeout_ = std::chrono::milliseconds(300);  // for a PE 0 that the listener there is not
   SocketBootstrapOptions unauthenticated = options_of(1, 2);
   unauthenticated.token = net::Token::make("a secret of nobody").value();
   const auto heard = meet({members[0], members[1], unauthenticated});
@@ -78,7 +78,7 @@ TEST_F(SocketBootstrapTest, who_has_another_token_is_refused_and_the_others_meet
 }
 
 TEST_F(SocketBootstrapTest, who_has_not_come_is_named) {
-  patience_ = std::chrono::milliseconds(50);
+  timeout_ = std::chrono::milliseconds(50);
   const auto heard = meet({options_of(0, 3)});
   EXPECT_EQ(heard[0].code(), Code::timed_out);
   EXPECT_NE(heard[0].status().message().find("waited for PE 1 2 of 3"), std::string_view::npos);

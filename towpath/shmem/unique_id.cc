@@ -19,7 +19,7 @@ namespace towpath::shmem {
 namespace {
 
 constexpr std::uint32_t kIdVersion = 65'664;  // 0x10000 + 128, where NVSHMEM's has its own
-constexpr Duration kPatienceWithOne = std::chrono::seconds(5);
+constexpr Duration kTimeoutWithOne = std::chrono::seconds(5);
 constexpr Duration kBetweenTries = std::chrono::milliseconds(5);
 
 /// The raw bytes.
@@ -147,7 +147,7 @@ class Host {
   /// One descriptor in a message of its own. Its size is a byte, so the socket's buffer holds all.
   static Status hand(sys::LocalSocket& socket, const sys::Fd& fd) {
     const sys::SystemClock clock;
-    const run::Deadline deadline = run::Deadline::after(clock, kPatienceWithOne);
+    const run::Deadline deadline = run::Deadline::after(clock, kTimeoutWithOne);
     const int number = fd.get();
     while (!deadline.expired(clock)) {
       TOWPATH_TRY(const bool sent, socket.send(as_bytes("+"), {&number, 1}));
@@ -242,21 +242,21 @@ net::Token UniqueId::token() const {
 
 Status hand_out(const UniqueId& id, const JobFiles& files, const Joining& self) {
   const sys::SystemClock clock;
-  const run::Deadline deadline = run::Deadline::after(clock, self.patience);
+  const run::Deadline deadline = run::Deadline::after(clock, self.timeout);
   TOWPATH_TRY(auto listener, sys::LocalListener::listen(hand_out_place(id)));
   Host host(id, files, self.pes);
   while (!host.is_complete()) {
     if (!wait_readable(listener.fd(), deadline).ok()) return host.missing();
     TOWPATH_TRY(sys::Fd connection, listener.accept());
     if (!connection) continue;
-    const run::Deadline for_one = run::Deadline::after(clock, kPatienceWithOne);
+    const run::Deadline for_one = run::Deadline::after(clock, kTimeoutWithOne);
     host.serve(std::move(connection), run::Deadline::earlier(for_one, deadline));
   }
   return {};
 }
 
 Result<JobFiles> receive(const UniqueId& id, const Joining& self) {
-  const run::Deadline deadline = run::Deadline::after(sys::SystemClock(), self.patience);
+  const run::Deadline deadline = run::Deadline::after(sys::SystemClock(), self.timeout);
   TOWPATH_TRY(auto socket, find_host(id, deadline));
   const Hello hello{.id = id.raw(), .pe = self.my_pe, .pes = self.pes};
   TOWPATH_TRY(socket.send(bytes_of(hello)));

@@ -59,7 +59,7 @@ class UniqueId {
 struct Joining {
   int my_pe = 0;
   int pes = 1;
-  Duration patience = std::chrono::seconds(60);
+  Duration timeout = std::chrono::seconds(60);
 };
 
 /// As PE 0: gives `files` to all others. Returns when they have them.

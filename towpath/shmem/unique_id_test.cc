@@ -48,37 +48,37 @@ TEST(UniqueIdTest, separate_pes_meet_by_it) {
 TEST(UniqueIdTest, who_is_missing_is_named) {
   const JobFiles files = *create_job({.pes = 3, .heap_bytes = 1 << 20});
   Status hosted;
-  EXPECT_TRUE(run::with_patience(
-      [&](Duration patience) {
+  EXPECT_TRUE(run::with_timeout(
+      [&](Duration timeout) {
         const UniqueId id = UniqueId::create();
-        std::jthread host([&] { hosted = hand_out(id, files, {0, 3, patience}); });
-        return receive(id, {.my_pe = 1, .pes = 3, .patience = patience}).ok();
+        std::jthread host([&] { hosted = hand_out(id, files, {0, 3, timeout}); });
+        return receive(id, {.my_pe = 1, .pes = 3, .timeout = timeout}).ok();
       },
       std::chrono::milliseconds(100)));
   EXPECT_EQ(hosted.code(), Code::timed_out);
   EXPECT_EQ(hosted.message(), "waited for PE 2");
-  const Joining nobody_there{.my_pe = 1, .pes = 3, .patience = Duration(0)};
+  const Joining nobody_there{.my_pe = 1, .pes = 3, .timeout = Duration(0)};
   EXPECT_EQ(receive(UniqueId::create(), nobody_there).code(), Code::timed_out);
 }
 
 TEST(UniqueIdTest, who_is_wrong_is_refused) {
   const UniqueId id = UniqueId::create();
-  const Duration patience = std::chrono::seconds(60);
+  const Duration timeout = std::chrono::seconds(60);
   const JobFiles files = *create_job({.pes = 3, .heap_bytes = 1 << 20});
   Status hosted;
-  std::jthread host([&] { hosted = hand_out(id, files, {0, 3, patience}); });
-  const auto other_count = receive(id, {.my_pe = 1, .pes = 4, .patience = patience});
+  std::jthread host([&] { hosted = hand_out(id, files, {0, 3, timeout}); });
+  const auto other_count = receive(id, {.my_pe = 1, .pes = 4, .timeout = timeout});
   EXPECT_EQ(other_count.code(), Code::denied);
   EXPECT_NE(other_count.status().message().find("PE 1 of 4 PEs, where PE 0 knows of 3"),
             std::string_view::npos)
       << other_count.status().to_string();
   UniqueId::Raw raw = id.raw();
   raw[20] ^= std::byte{1};  // the secret, not the place
-  EXPECT_EQ(receive(*UniqueId::from_raw(raw), {.my_pe = 1, .pes = 3, .patience = patience}).code(),
+  EXPECT_EQ(receive(*UniqueId::from_raw(raw), {.my_pe = 1, .pes = 3, .timeout = timeout}).code(),
             Code::denied);
-  EXPECT_TRUE(receive(id, {.my_pe = 1, .pes = 3, .patience = patience}).ok());
-  EXPECT_EQ(receive(id, {.my_pe = 1, .pes = 3, .patience = patience}).code(), Code::denied);
-  EXPECT_TRUE(receive(id, {.my_pe = 2, .pes = 3, .patience = patience}).ok());
+  EXPECT_TRUE(receive(id, {.my_pe = 1, .pes = 3, .timeout = timeout}).ok());
+  EXPECT_EQ(receive(id, {.my_pe = 1, .pes = 3, .timeout = timeout}).code(), Code::denied);
+  EXPECT_TRUE(receive(id, {.my_pe = 2, .pes = 3, .timeout = timeout}).ok());
   host.join();
   EXPECT_TRUE(hosted.ok()) << hosted.to_string();
 }

@@ -51,7 +51,7 @@ const char* how_it_ended(const PeRecord& record, bool is_here) noexcept {
 
 World::World(Private, JobView job, const WorldOptions& options)
     : job_(std::move(job)),
-      patience_(options.patience),
+      timeouts_(options.timeouts),
       looks_(options.looks.value_or(looks_for(job_.pes()))),
       teams_(kTeamSlots),
       heap_(std::make_unique<Heap>(heap_bytes(), kBlockSlots)),
@@ -64,7 +64,7 @@ Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptio
                                                 .pes = bootstrap.pes,
                                                 .heap_bytes = bootstrap.heap_bytes,
                                                 .pages = bootstrap.pages,
-                                                .patience = options.patience.to_start,
+                                                .timeout = options.timeouts.to_start,
                                                 .network = bootstrap.network}));
   }
   const int my_pe = bootstrap.my_pe;
@@ -137,7 +137,7 @@ Status World::meet() {
     TOWPATH_TRY(remote_->start({.job = &job_,
                                 .my_pe = my_pe_,
                                 .heap = {heap_base(), static_cast<std::size_t>(heap_bytes())}}));
-  const run::Deadline end = run::Deadline::after(clock_, patience_.to_start);
+  const run::Deadline end = run::Deadline::after(clock_, timeouts_.to_start);
   for (std::uint32_t pe = 0; pe < pes(); ++pe) nudge(pe);
   for (std::uint32_t pe = 0; pe < pes(); ++pe) {
     PeRecord& other = job_.pe(pe);
@@ -177,10 +177,10 @@ Status World::watch_others() {
 Status World::wait_asleep(EventCount& event_count, Condition ready,
                           std::span<const std::int32_t> awaited) {
   const auto holds = [&] { return ready.holds(ready.what); };
-  const run::Deadline end = patience_.to_wait == Duration::max()
+  const run::Deadline end = timeouts_.to_wait == Duration::max()
                                 ? run::Deadline::never()
-                                : run::Deadline::after(clock_, patience_.to_wait);
-  StoppedPes stopped(patience_.with_stopped);
+                                : run::Deadline::after(clock_, timeouts_.to_wait);
+  StoppedPes stopped(timeouts_.with_stopped);
   while (true) {
     const run::Deadline slice = run::Deadline::after(clock_, kSlice);
     if (event_count.doze(holds, run::Deadline::earlier(slice, end))) return {};

@@ -32,7 +32,7 @@ namespace towpath::shmem {
 inline constexpr std::uint64_t kSymmetricBase = 0x7e80'0000'0000;
 
 struct WorldOptions {
-  Patience patience;
+  Timeouts timeouts;
   /// How long to look before sleeping; nothing: by the number of cores that the PEs have.
   std::optional<run::Looks> looks;
 };
@@ -187,7 +187,7 @@ class World {
 
   JobView job_;
   JobFiles files_;
-  const Patience patience_;
+  const Timeouts timeouts_;
   const sys::SystemClock clock_;  // futexes know no other
   run::Looks looks_;
   std::uint32_t my_pe_ = 0;

@@ -181,7 +181,7 @@ kv::KeeperPeers CacheNode::keeper_peers() {
           .name_space = options_.name_space,
           .first_layer = options_.first_layer,
           .first_head = options_.first_head,
-          .timeout = options_.peers.patience,
+          .timeout = options_.peers.timeout,
           .collects = with_server && role_ == Role::server,
           .hands_over = with_server && role_ == Role::engine};
 }

@@ -39,7 +39,7 @@ ConnectorPeers peers(const char* name, const char* other) {
   return {.rendezvous = cat("scope:connector-node-", ::getpid()),
           .name = name,
           .others = {other},
-          .patience = std::chrono::seconds(60)};
+          .timeout = std::chrono::seconds(60)};
 }
 
 TEST(ConnectorNodeTest, an_engine_that_computes_grants_all_the_same) {

@@ -24,7 +24,7 @@ struct ConnectorPeers {
   /// To ask for, where the rendezvous notifies nobody of changes: all but etcd.
   std::vector<std::string> others;
   std::vector<std::string> backends = {"shm"};  ///< "tcp" too for other machines
-  Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a lease
+  Duration timeout = std::chrono::seconds(2);   ///< with a peer, for each step of a lease
 };
 
 struct ConnectorNodeOptions {
@@ -60,7 +60,7 @@ struct ConnectorNodeOptions {
   std::string server;
   /// A thread reads, writes and syncs what lies below memory, so that the engine's never does; with
   /// peers another serves them, in turns with the engine. False: the worker's progress() does all
-  /// of that, and an engine that is busy elsewhere for longer than its peers' patience calls it in
+  /// of that, and an engine that is busy elsewhere for longer than its peers' timeout calls it in
   /// between.
   bool background = true;
   /// A thread of the node's makes the worker's progress, so that the engine's calls only order and

@@ -6,7 +6,7 @@
 namespace towpath::standard {
 namespace {
 
-Result<shmem::Bootstrap> bootstrap_by_pmix(const Environment& environment, Duration patience) {
+Result<shmem::Bootstrap> bootstrap_by_pmix(const Environment& environment, Duration timeout) {
   TOWPATH_TRY(const std::uint64_t heap_bytes, shmem_heap_bytes(environment));
   TOWPATH_TRY(const shmem::HeapPages pages, shmem_heap_pages(environment));
   TOWPATH_TRY(shmem::NetworkOptions network, shmem_network(environment));
@@ -17,14 +17,14 @@ Result<shmem::Bootstrap> bootstrap_by_pmix(const Environment& environment, Durat
                                                  .pages = pages,
                                                  .files = {},
                                                  .host = {},
-                                                 .patience = patience,
+                                                 .timeout = timeout,
                                                  .network = std::move(network)});
 }
 
 }  // namespace
 
 Result<shmem::SocketBootstrapOptions> meeting_of(const ShmemInvitation& invitation,
-                                                 Duration patience) {
+                                                 Duration timeout) {
   constexpr std::string_view kTokenFile = "?token-file=";
   const std::string_view place = invitation.place;
   const std::size_t end = std::min(place.find(kTokenFile), place.size());
@@ -40,23 +40,23 @@ Result<shmem::SocketBootstrapOptions> meeting_of(const ShmemInvitation& invitati
                                        .token = std::move(token),
                                        .my_pe = invitation.self.my_pe,
                                        .pes = invitation.self.pes,
-                                       .patience = patience};
+                                       .timeout = timeout};
 }
 
-Result<shmem::Bootstrap> bootstrap_shmem(const Environment& environment, Duration patience) {
+Result<shmem::Bootstrap> bootstrap_shmem(const Environment& environment, Duration timeout) {
   TOWPATH_TRY(refuse_other_pmi(environment));
-  if (is_started_by_pmix(environment)) return bootstrap_by_pmix(environment, patience);
+  if (is_started_by_pmix(environment)) return bootstrap_by_pmix(environment, timeout);
   TOWPATH_TRY(auto invitation, shmem_invitation(environment));
   if (!invitation) return shmem_bootstrap(environment);
-  TOWPATH_TRY(auto options, meeting_of(*invitation, patience));
+  TOWPATH_TRY(auto options, meeting_of(*invitation, timeout));
   shmem::SocketBootstrap meeting(std::move(options));
-  invitation->self.patience = patience;
+  invitation->self.timeout = timeout;
   return shmem::bootstrap_over_hosts(meeting, std::move(invitation->self));
 }
 
 Result<shmem::Context> open_shmem(const shmem::ContextOptions& options) {
   TOWPATH_TRY(shmem::Bootstrap bootstrap,
-              bootstrap_shmem(read_environment(), options.patience.to_start));
+              bootstrap_shmem(read_environment(), options.timeouts.to_start));
   return shmem::Context::open(std::move(bootstrap), options);
 }
 

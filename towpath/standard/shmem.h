@@ -17,7 +17,7 @@ namespace towpath::standard {
 /// a meeting with the PEs of other hosts, or of a job of PMIx; the latter two are collective.
 /// Errors: shmem_bootstrap()'s; SocketBootstrap's or PmixExchange's, and
 /// shmem::bootstrap_over_hosts()'s.
-Result<shmem::Bootstrap> bootstrap_shmem(const Environment& environment, Duration patience);
+Result<shmem::Bootstrap> bootstrap_shmem(const Environment& environment, Duration timeout);
 
 /// This process's context, as its environment has it. Collective. Errors: bootstrap_shmem()'s and
 /// Context::open()'s.
@@ -26,6 +26,6 @@ Result<shmem::Context> open_shmem(const shmem::ContextOptions& options = {});
 /// Where an invitation leads. Errors: invalid_argument (the place, the token), not_found (its
 /// file).
 Result<shmem::SocketBootstrapOptions> meeting_of(const ShmemInvitation& invitation,
-                                                 Duration patience);
+                                                 Duration timeout);
 
 }  // namespace towpath::standard

@@ -120,7 +120,7 @@ TEST(ShmemEnvironmentTest, an_invitation_leads_to_a_meeting) {
   EXPECT_EQ(to_string(options->places.front()), "tcp://10.0.0.1:7772");
   EXPECT_EQ(options->token.secret(), "a secret that all PEs share");
   EXPECT_EQ(options->my_pe, 1);
-  EXPECT_EQ(options->patience, std::chrono::seconds(7));
+  EXPECT_EQ(options->timeout, std::chrono::seconds(7));
   EXPECT_FALSE(
       meeting_of({.place = "tcp://10.0.0.1:7772?token-file=/nowhere", .self = {}}, {}).ok());
   EXPECT_FALSE(meeting_of({.place = "elsewhere", .self = {}}, {}).ok());

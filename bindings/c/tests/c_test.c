@@ -79,7 +79,7 @@ static towpath_worker_t* open_worker(const char* directory, const char* meeting,
   options.peer_name = name;
   options.peers = &other;
   options.peer_count = meeting != NULL;
-  options.peer_patience_ms = 60000;
+  options.peer_timeout_ms = 60000;
   options.peer_serving_thread = 1;
   towpath_worker_t* worker = NULL;
   OK(towpath_worker_open(&options, &worker, &failure));

@@ -3,7 +3,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-enum { kPatienceMs = 10000 };
+enum { kTimeoutMs = 10000 };
 
 const char* peer_plugin(void) {
   const char* named = getenv("CAPI_TEST_PLUGIN");
@@ -78,7 +78,7 @@ void introduce(struct side* from, struct side* of) {
 static void pause_a_moment(void) { (void)poll(NULL, 0, 1); }
 
 int status_at_end(nixl_capi_agent_t agent, nixl_capi_xfer_req_t request) {
-  for (int waited = 0; waited < kPatienceMs; ++waited) {
+  for (int waited = 0; waited < kTimeoutMs; ++waited) {
     const int status = nixl_capi_get_xfer_status(agent, request);
     if (status != NIXL_CAPI_IN_PROG) return status;
     pause_a_moment();
@@ -93,7 +93,7 @@ void drop(nixl_capi_agent_t agent, nixl_capi_xfer_req_t request) {
 
 bool wait_notifications(nixl_capi_agent_t agent, nixl_capi_notif_map_t map, const char* sender,
                         size_t count) {
-  for (int waited = 0; waited < kPatienceMs; ++waited) {
+  for (int waited = 0; waited < kTimeoutMs; ++waited) {
     size_t have = 0;
     OK(nixl_capi_get_notifs(agent, map, NULL));
     if (nixl_capi_notif_map_get_notifs_size(map, sender, &have) == NIXL_CAPI_SUCCESS &&

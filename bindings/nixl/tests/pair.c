@@ -9,7 +9,7 @@
 
 #include "agents.h"
 
-enum { kBytes = 1 << 20, kOthersPatienceMs = 60000, kOwners = 7 };
+enum { kBytes = 1 << 20, kOthersTimeoutMs = 60000, kOwners = 7 };
 
 int failed_checks = 0;
 
@@ -38,7 +38,7 @@ static void leave_metadata(struct side* side, const char* name) {
 static void find_metadata(struct side* side, const char* name) {
   static char data[1 << 20];
   FILE* file = NULL;
-  for (int waited = 0; file == NULL && waited < kOthersPatienceMs; ++waited) {
+  for (int waited = 0; file == NULL && waited < kOthersTimeoutMs; ++waited) {
     file = fopen(path_of(name, ".md"), "rb");
     if (file == NULL) (void)poll(NULL, 0, 1);
   }

@@ -259,7 +259,7 @@ standard::ConnectorPeers to_peers(const py::object& reported) {
   for (const py::handle other : reported.attr("others"))
     peers.others.push_back(py::cast<Name>(other).value);
   peers.backends = py::cast<std::vector<std::string>>(reported.attr("backends"));
-  peers.patience = to_duration(py::cast<double>(reported.attr("patience")));
+  peers.timeout = to_duration(py::cast<double>(reported.attr("timeout")));
   return peers;
 }
 

@@ -10,11 +10,11 @@ from towpath.nixl import _bindings as bind
 from towpath.nixl import _metadata, nixl_agent, nixl_agent_config
 
 numbers = itertools.count()
-PATIENCE = 60
+TIMEOUT = 60
 
 
 def eventually(holds):
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
         if holds():
             return True

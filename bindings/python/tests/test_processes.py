@@ -14,7 +14,7 @@ from towpath.nixl import nixl_agent, nixl_agent_config
 
 SIZE = 1 << 20
 spawn = multiprocessing.get_context("spawn")
-PATIENCE = 60
+TIMEOUT = 60
 
 
 def serve_nixl(pipe):
@@ -37,7 +37,7 @@ def test_two_processes_with_nixls_names():
     agent = nixl_agent("decode", nixl_agent_config(backends=["SHM"]))
     memory = numpy.zeros(SIZE, numpy.uint8)
     mine = agent.register_memory(memory).trim()
-    assert pipe.poll(PATIENCE)
+    assert pipe.poll(TIMEOUT)
     metadata, theirs = pipe.recv()
     peer = agent.add_remote_agent(metadata)
     pipe.send(agent.get_agent_metadata())
@@ -49,7 +49,7 @@ def test_two_processes_with_nixls_names():
     while not agent.check_remote_xfer_done("prefill", b"freed"):
         pass
     pipe.send("done")
-    worker.join(PATIENCE)
+    worker.join(TIMEOUT)
     assert worker.exitcode == 0
 
 
@@ -69,18 +69,18 @@ def test_a_killed_peer_is_lost_and_the_survivor_goes_on():
     worker.start()
     with towpath.Agent("mine", ["shm"]) as agent:
         here = agent.register(towpath.SharedMemory(SIZE))
-        assert pipe.poll(PATIENCE)
+        assert pipe.poll(TIMEOUT)
         metadata, there = pipe.recv()
         agent.load_metadata(metadata)
         pull = agent.create_transfer("read", here.blocks(4096), "theirs", there)
-        pull.post(timeout=PATIENCE).wait()
+        pull.post(timeout=TIMEOUT).wait()
         assert (numpy.frombuffer(here.memory, numpy.uint8) == 42).all()
         assert "memfd" in str(pull.explain())
         os.kill(worker.pid, signal.SIGKILL)
-        worker.join(PATIENCE)
+        worker.join(TIMEOUT)
         with pytest.raises(towpath.PeerLost):
             while True:  # until the loss has come through
-                pull.post(timeout=PATIENCE).wait()
+                pull.post(timeout=TIMEOUT).wait()
         assert pull.state in ("ended", "prepared")
         agent.create_transfer("read", here.blocks(4096, 1), agent.name,
                               here.blocks(4096, 1, offset=4096)).post().wait()
@@ -106,7 +106,7 @@ started.wait()
 
 
 def test_python_ends_with_everything_still_open_and_a_thread_waiting():
-    done = subprocess.run([sys.executable, "-c", LIVES_TO_THE_END], timeout=PATIENCE,
+    done = subprocess.run([sys.executable, "-c", LIVES_TO_THE_END], timeout=TIMEOUT,
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

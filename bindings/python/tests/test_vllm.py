@@ -60,7 +60,7 @@ def test_sizes_are_numbers_or_texts(value, meant):
     ({"peers": {"rendezvous": 7}}, "peers.rendezvous is 7, and should be a text"),
     ({"peers": {"rendezvous": "x", "others": "ab"}}, "peers.others is 'ab', and should be a list of texts"),
     ({"peers": {"rendezvous": "x", "others": [1]}}, "peers.others is 1, and should be a text"),
-    ({"peers": {"rendezvous": "x", "patience": "5"}}, "should be a number of seconds"),
+    ({"peers": {"rendezvous": "x", "timeout": "5"}}, "should be a number of seconds"),
     ({"server": 7}, "server is 7, and should be a socket"),
     ({"server": {"memory": "64GiB", "sockets": "/x"}}, "server has no key 'sockets'; the nearest is 'socket'"),
     ({"server": {"directory": "/kv"}}, "server need a memory, such as \"64GiB\""),

@@ -92,14 +92,14 @@ class Peers:
     """Other workers whose blocks are leased, and that lease from here, served by a thread of the library's.
 
     They meet at `rendezvous` ("etcd://host:2379/namespace", "scope:job"); but for etcd each names the
-    `others`. With `backends=["shm", "tcp"]` they may be on other machines. `patience`: seconds with a
+    `others`. With `backends=["shm", "tcp"]` they may be on other machines. `timeout`: seconds with a
     peer, for each step of a loan. `serving_thread` is of no effect: there is always one.
     """
     rendezvous: str
     name: str = ""
     others: Sequence[str] = ()
     backends: Sequence[str] = ("shm",)
-    patience: float = 2.0
+    timeout: float = 2.0
     serving_thread: bool = False
 
 

@@ -11,7 +11,7 @@ namespace {
 
 /// Points in flight at which a peer is killed or stopped, per direction.
 constexpr std::uint64_t kSeeds = rounds_of_processes(8);
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kTimeout = std::chrono::seconds(60);
 
 class ProcessConformance : public PairingTest {
  protected:
@@ -55,7 +55,7 @@ TEST_P(ProcessConformance, messages_cross_in_order_and_after_their_bytes) {
       near.make(TransferOp::write, near.memory, peer, {.notification = to_bytes("the bytes")});
   ASSERT_TRUE(push.ok()) << push.status().to_string();
   ASSERT_TRUE(push->post().ok());
-  ASSERT_EQ(push->wait(kPatience), Outcome::done) << push->status().to_string();
+  ASSERT_EQ(push->wait(kTimeout), Outcome::done) << push->status().to_string();
   EXPECT_EQ(peer.take(1), "the bytes\n");
   EXPECT_EQ(peer.digest(), digest_of(pattern(9, kSurvivorPool)));
   constexpr std::size_t kMessages = 2000;
@@ -78,12 +78,12 @@ TEST_P(ProcessConformance, who_only_posts_and_waits_hears_of_a_death) {
                                               peer.name(), list_of(little, peer.region()));
   ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
   ASSERT_TRUE(transfer->post().ok());
-  ASSERT_EQ(transfer->wait(kPatience), Outcome::done);
+  ASSERT_EQ(transfer->wait(kTimeout), Outcome::done);
   peer.kill_now();
   const sys::SystemClock clock;
-  const auto deadline = run::Deadline::after(clock, kPatience);
+  const auto deadline = run::Deadline::after(clock, kTimeout);
   while (!deadline.expired(clock) && transfer->post().ok())
-    ASSERT_NE(transfer->wait(kPatience), Outcome::none);
+    ASSERT_NE(transfer->wait(kTimeout), Outcome::none);
   EXPECT_EQ(transfer->post().code(), Code::peer_lost);
 }
 

@@ -6,7 +6,7 @@ namespace towpath::backends::gds {
 namespace {
 
 // How long one question for what has ended may wait; then it is asked again.
-constexpr timespec kPatience{.tv_sec = 1, .tv_nsec = 0};
+constexpr timespec kTimeout{.tv_sec = 1, .tv_nsec = 0};
 // Questions without an answer before a batch is given up: the driver's own limit is shorter.
 constexpr int kMaxQuestions = 60;
 
@@ -56,8 +56,8 @@ bool Batch::collect(std::span<const Job> jobs, std::span<Done> done) {
   std::size_t ended = 0;
   for (int questions = 0; ended < jobs.size() && questions < kMaxQuestions; ++questions) {
     auto count = static_cast<unsigned>(jobs.size() - ended);
-    timespec patience = kPatience;
-    if (cufile_.call().batch_status(handle_, 1, &count, events_.data(), &patience).code != 0) break;
+    timespec timeout = kTimeout;
+    if (cufile_.call().batch_status(handle_, 1, &count, events_.data(), &timeout).code != 0) break;
     for (const cufile::BatchEvent& event : std::span(events_).first(count)) {
       auto* const one = static_cast<Done*>(event.cookie);
       if (one < done.data() || one >= done.data() + done.size()) continue;

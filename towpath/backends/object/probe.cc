@@ -6,7 +6,7 @@
 namespace towpath::backends::object {
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(5);
+constexpr Duration kTimeout = std::chrono::seconds(5);
 
 Finding about_credentials(const BackendOptions& options) {
   Finding finding{.question = "Who are we to the object store?",
@@ -36,7 +36,7 @@ Finding about_store(const BackendOptions& options) {
     return finding;
   }
   BackendOptions patient = options;
-  patient.timeout = kPatience;
+  patient.timeout = kTimeout;
   patient.retry.max_attempts = 1;
   const sys::SystemClock clock;
   auto store = Store::open(patient, clock);

@@ -32,7 +32,7 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
                 .tier = peers_tier_,
                 .share = {parts.peers->name_space, parts.memory.config(), parts.peers->first_layer,
                           parts.peers->first_head},
-                .patience = parts.peers->timeout,
+                .timeout = parts.peers->timeout,
                 .staged_blocks = parts.peers->staged_blocks};
     TOWPATH_TRY(auto tier, PeerTier::make(reported));
     leased = tier.get();

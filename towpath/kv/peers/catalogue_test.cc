@@ -126,7 +126,7 @@ struct Pair {
   }
 
   std::shared_ptr<rendezvous::Directory> directory = std::make_shared<rendezvous::Directory>();
-  Holder far{"far", {}}, near{"near", {.patience = std::chrono::milliseconds(1)}};
+  Holder far{"far", {}}, near{"near", {.timeout = std::chrono::milliseconds(1)}};
   std::function<bool(Holder&, const agent::Notification&)> hinder;  // true: it does not come, now
 };
 

@@ -31,7 +31,7 @@ struct House {
                                  std::uint64_t staged_blocks = 4) {
     auto made = std::make_unique<Holder>(
         name,
-        Holder::Options{.patience = timeout, .staged_blocks = staged_blocks, .hands_over = true});
+        Holder::Options{.timeout = timeout, .staged_blocks = staged_blocks, .hands_over = true});
     join(*made, {"server"});
     made->others = [this] { (void)server.keeper->progress(); };
     EXPECT_TRUE(run::eventually([&] {

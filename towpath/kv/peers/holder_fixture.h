@@ -32,7 +32,7 @@ struct Holder {
     std::uint64_t first_head = 0;
     std::string name_space = "model";
     sys::MemoryFileSystem* disk = nullptr;
-    Duration patience = std::chrono::seconds(20);
+    Duration timeout = std::chrono::seconds(20);
     Duration lease = std::chrono::seconds(10);
     bool background = false;
     std::uint64_t staged_blocks = 4;
@@ -56,7 +56,7 @@ struct Holder {
                    .name_space = options.name_space,
                    .first_head = options.first_head,
                    .lease = options.lease,
-                   .timeout = options.patience,
+                   .timeout = options.timeout,
                    .staged_blocks = options.staged_blocks,
                    .collects = options.collects,
                    .hands_over = options.hands_over};

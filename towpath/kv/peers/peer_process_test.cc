@@ -142,7 +142,7 @@ TEST_F(PeerProcessTest, they_meet_at_etcd_and_a_dead_ones_catalogue_leaves_with_
 /// Wants blocks of a process that something may happen to while it is waited for.
 struct Trial {
   explicit Trial(Duration timeout, bool background = false, sys::MemoryFileSystem* disk = nullptr)
-      : near("near", {.disk = disk, .patience = timeout, .background = background}) {
+      : near("near", {.disk = disk, .timeout = timeout, .background = background}) {
     owner = start({"far", {}, some_blocks()}, place, {"near"});
     place.join(near, {"far"});
     find(near, some_blocks());
@@ -166,7 +166,7 @@ struct Trial {
   std::unique_ptr<ChildProcess> owner;
 };
 
-TEST_F(PeerProcessTest, an_owner_that_dies_when_it_is_asked_costs_misses_before_patience_ends) {
+TEST_F(PeerProcessTest, an_owner_that_dies_when_it_is_asked_costs_misses_before_timeout_ends) {
   Trial trial(std::chrono::minutes(10));
   trial.owner->signal(SIGSTOP);  // so it cannot have answered
   EXPECT_EQ(trial.ask([&](int waits) {
@@ -177,7 +177,7 @@ TEST_F(PeerProcessTest, an_owner_that_dies_when_it_is_asked_costs_misses_before_
   EXPECT_FALSE(trial.near.keeper->has(11));
 }
 
-TEST_F(PeerProcessTest, an_owner_that_stands_still_costs_misses_when_patience_ends) {
+TEST_F(PeerProcessTest, an_owner_that_stands_still_costs_misses_when_timeout_ends) {
   Trial trial(std::chrono::milliseconds(50));
   trial.owner->signal(SIGSTOP);
   EXPECT_EQ(trial.ask([](int) {}), 0U);

@@ -173,7 +173,7 @@ bool PeerTier::advance(const std::string& name, Link& link) {
 Status PeerTier::start(const std::string& name, Link& link) {
   Session& session = link.sessions.emplace_back();
   session.number = next_session_++;
-  session.ends = now() + options_.patience;
+  session.ends = now() + options_.timeout;
   session.ask_again = now() + kAskAgain;
   session.pause = kAskAgain;
   while (!link.waiting.empty() && session.wants.size() < options_.staged_blocks) {
@@ -305,7 +305,7 @@ Status PeerTier::begin_copy(const std::string& name, Link& link, Session& sessio
                    .on_blocks = [arrived = session.arrived](const layout::BlockRange& blocks) {
                      arrived->push_back(blocks);
                    }}));
-  session.ends = now() + options_.patience;
+  session.ends = now() + options_.timeout;
   return {};
 }
 

@@ -34,9 +34,9 @@ struct PeerTierOptions {
   blockcopy::TransferManager* manager = nullptr;
   BlockDirectory* block_directory = nullptr;
   TierIndex tier = 0;
-  CacheShare share;                             ///< that is kept here
-  Duration patience = std::chrono::seconds(2);  ///< with a peer, for each step of a session
-  std::uint64_t staged_blocks = 64;             ///< leased from a peer in a session
+  CacheShare share;                            ///< that is kept here
+  Duration timeout = std::chrono::seconds(2);  ///< with a peer, for each step of a session
+  std::uint64_t staged_blocks = 64;            ///< leased from a peer in a session
 };
 
 class PeerTier final : public BlockTier {
@@ -94,7 +94,7 @@ class PeerTier final : public BlockTier {
   struct Session {
     std::uint64_t number = 0;
     Wants wants;
-    Instant ends;  // patience, for this step
+    Instant ends;  // timeout, for this step
     Instant ask_again;
     Duration pause;
     std::vector<BlockHash> not_now{};

@@ -94,7 +94,7 @@ TEST_F(PeerTierTest, what_a_peer_has_in_files_is_staged_there) {
 TEST_F(PeerTierTest, a_peer_that_dies_costs_a_miss_and_is_not_asked_again) {
   for (const bool in_the_middle : {false, true}) {
     auto far = std::make_unique<Holder>("far", Holder::Options{});
-    Holder near("near", {.patience = std::chrono::milliseconds(200)});
+    Holder near("near", {.timeout = std::chrono::milliseconds(200)});
     far->put(11);
     meet(near, *far);
     if (!in_the_middle) far.reset();
@@ -222,7 +222,7 @@ struct Lessee {
                            .block_directory = &block_directory,
                            .tier = 1,
                            .share = {"model", memory.config()},
-                           .patience = std::chrono::seconds(20),
+                           .timeout = std::chrono::seconds(20),
                            .staged_blocks = 4})
                .value();
     tier->land_in(handle);
@@ -420,7 +420,7 @@ TEST_F(PeerTierTest, who_has_other_notifications_hands_on_what_peers_say) {
 
 TEST_F(PeerTierTest, the_same_catalogue_again_does_not_bring_back_a_peer_that_failed) {
   auto far = std::make_unique<Holder>("far", Holder::Options{});
-  Holder near("near", {.patience = std::chrono::milliseconds(1)});
+  Holder near("near", {.timeout = std::chrono::milliseconds(1)});
   far->put(11);
   meet(near, *far);
   near.others = nullptr;
