@@ -152,14 +152,18 @@ std::vector<std::string> KnownPeers::owners_of(BlockHash hash) const {
   const layout::IndexRange ours = ours_.heads();
   std::vector<std::string> owners;
   for (std::uint64_t covered = ours.first; covered < ours.first + ours.count;) {
-    const auto next = std::ranges::find_if(peers_, [&](const auto& entry) {
-      const layout::IndexRange theirs = entry.second.share.heads();
-      return entry.second.hashes.contains(hash) && theirs.first <= covered &&
-             theirs.first + theirs.count > covered;
-    });
+    auto next = peers_.end();  // who goes on the furthest: a part of its own costs a lease
+    std::uint64_t reached = covered;
+    for (auto peer = peers_.begin(); peer != peers_.end(); ++peer) {
+      const layout::IndexRange theirs = peer->second.share.heads();
+      const std::uint64_t end = theirs.first + theirs.count;
+      if (theirs.first > covered || end <= reached || !peer->second.hashes.contains(hash)) continue;
+      next = peer;
+      reached = end;
+    }
     if (next == peers_.end()) return {};
     owners.push_back(next->first);
-    covered = next->second.share.heads().first + next->second.share.heads().count;
+    covered = reached;
   }
   return owners;
 }

@@ -75,7 +75,7 @@ class KnownPeers {
   const CacheShare& ours() const { return ours_; }
   /// Null: unknown. Until the next call of another member.
   const Peer* find(const std::string& name) const;
-  /// Which peers, by their heads, have all of ours of it together; none: they do not.
+  /// The fewest peers that, by their heads, have all of ours of it together; none: they do not.
   std::vector<std::string> owners_of(BlockHash hash) const;
   const std::map<std::string, Peer>& all() const { return peers_; }
   std::size_t size() const { return peers_.size(); }

@@ -83,6 +83,17 @@ TEST_F(PeerTierTest, parts_of_two_ranks_make_a_block_and_a_rank_takes_its_part) 
   EXPECT_EQ(third.granting().staged, 1U);
 }
 
+TEST_F(PeerTierTest, a_peer_that_has_all_of_a_block_is_asked_for_it_alone) {
+  Holder part("a part", {.heads = 1}), all("who has all", {}), near("near", {});
+  part.put(21);
+  all.put(21);
+  meet(near, part);
+  meet(near, all);
+  EXPECT_TRUE(near.get(21).ok()) << near.granting().last_failure.to_string();
+  EXPECT_EQ(part.granting().granted, 0U);
+  EXPECT_EQ(near.granting().staged, 0U) << "it lands in its slot";
+}
+
 TEST_F(PeerTierTest, what_a_peer_has_in_files_is_staged_there) {
   sys::MemoryFileSystem disk;
   Holder far("far", {.disk = &disk}), near("near", {});
