@@ -168,11 +168,11 @@ void ConnectorNode::wait_for_news(Duration most) {
   if (!has_news()) (void)news_came_.wait_for(wake_mutex_, most);
 }
 
-/// True: somebody woke it.
-bool ConnectorNode::nap(Duration most) {
+/// Until it is woken.
+void ConnectorNode::nap(Duration most) {
   const run::MutexLock lock(wake_mutex_);
   if (!is_woken_) (void)woken_.wait_for(wake_mutex_, most);
-  return std::exchange(is_woken_, false);
+  is_woken_ = false;
 }
 
 void ConnectorNode::wake() {

@@ -107,7 +107,7 @@ class ConnectorNode {
   void leave_news() TOWPATH_REQUIRES(mutex_) TOWPATH_EXCLUDES(wake_mutex_);
   void leave_figures() TOWPATH_REQUIRES(mutex_) TOWPATH_EXCLUDES(wake_mutex_);
   Figures figures_now() const TOWPATH_REQUIRES(mutex_);
-  bool nap(Duration most) TOWPATH_EXCLUDES(wake_mutex_);
+  void nap(Duration most) TOWPATH_EXCLUDES(wake_mutex_);
   void wake() TOWPATH_EXCLUDES(wake_mutex_);
   /// The mutex, for all but the driver, which lets go of it when somebody waits.
   class TOWPATH_SCOPED_CAPABILITY Turn {
