@@ -54,7 +54,7 @@ class ConnectorNode {
   }
 
   // Where the node is driven, an engine that waits for nothing leaves word, and the driver works.
-  // None of these waits for whoever is at work: their cost is a lock held for moments. What came is
+  // None of these waits for the worker: their cost is a lock held for moments. What came is
   // then taken by take_news() alone.
 
   /// A step's orders, as kv::encode() makes them: ConnectorWorker::start_step(). They may not load
@@ -75,7 +75,7 @@ class ConnectorNode {
   /// What the driver has gathered. Errors: corrupt (orders), not_ready (a step was ordered before
   /// the last one was computed).
   Result<News> take_news() TOWPATH_EXCLUDES(wake_mutex_);
-  /// Gathers first, behind whoever is at work: what came up to now is in it.
+  /// Has it gathered, and waits for the worker: what came up to now is in it.
   void gather() TOWPATH_EXCLUDES(mutex_);
   /// Sleeps until has_news(), or so long; it may return sooner.
   void wait_for_news(Duration most) TOWPATH_EXCLUDES(wake_mutex_);

@@ -101,7 +101,7 @@ class ConnectorWorker {
   Status sync();
   const TieredKeeper& keeper() const { return *keeper_; }
 
-  /// How long the engine, or who drives it in its place, was in here.
+  /// How long the engine, or the driver in its place, was in here.
   struct EngineTime {
     Duration start_step{0}, wait_for_layer{0}, save_layer{0}, wait_for_save{0}, take{0};
     std::uint64_t steps = 0;

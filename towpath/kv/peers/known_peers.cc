@@ -152,7 +152,7 @@ std::vector<std::string> KnownPeers::owners_of(BlockHash hash) const {
   const layout::IndexRange ours = ours_.heads();
   std::vector<std::string> owners;
   for (std::uint64_t covered = ours.first; covered < ours.first + ours.count;) {
-    auto next = peers_.end();  // who goes on the furthest: a part of its own costs a lease
+    auto next = peers_.end();  // that reaches furthest: each part costs a lease
     std::uint64_t reached = covered;
     for (auto peer = peers_.begin(); peer != peers_.end(); ++peer) {
       const layout::IndexRange theirs = peer->second.share.heads();
