@@ -2,15 +2,17 @@
 // front, so that the fuzzer gets behind it; bytes as they are come too.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 
 #include <towpath/telemetry/flight_events.h>
 #include <towpath/telemetry/flight_format.h>
 #include <towpath/telemetry/flight_log.h>
 
+#include "must.h"
+
 namespace {
 
+using towpath::fuzz::must;
 using towpath::telemetry::FlightFlow;
 using towpath::telemetry::FlightRecorder;
 namespace flight = towpath::telemetry::flight;
@@ -18,9 +20,9 @@ namespace flight = towpath::telemetry::flight;
 void look_at(towpath::ConstByteSpan copy) {
   const auto log = towpath::telemetry::read_flight(copy);
   if (!log.ok()) return;
-  if (log->records.size() + log->torn > copy.size() / FlightRecorder::kSlotBytes) std::abort();
+  must(log->records.size() + log->torn <= copy.size() / FlightRecorder::kSlotBytes);
   for (const auto& record : log->records) {
-    if (log->name(record.who).size() > FlightRecorder::kMaxNameBytes) std::abort();
+    must(log->name(record.who).size() <= FlightRecorder::kMaxNameBytes);
     (void)log->since_epoch(record.at);
     (void)name_of(FlightFlow::unpacked(record.args[3]).outcome);
   }

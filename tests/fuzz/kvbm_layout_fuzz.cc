@@ -3,7 +3,6 @@
 // accepted makes sense as a layout of ours, and written back it reads as the same.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
 #include <towpath/agent/metadata.h>
 #include <towpath/blockcopy/layout_package.h>
@@ -12,35 +11,34 @@
 #include <towpath/compat/kvbm/package.h>
 #include <towpath/core/bytes.h>
 
+#include "must.h"
+
 namespace {
 
+using towpath::fuzz::must;
 using namespace towpath;        // NOLINT: the words of this file
 using namespace towpath::kvbm;  // NOLINT: as above
 
 constexpr std::uint64_t kWorker = 300;
 const AgentIdentity kAgent{"prefill-0", 77};  // as the seeds say
 
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
 void read_json(std::string_view json) {
   const Terms terms{.agent = kAgent, .unknown_order = layout::BlockFormat::nhd};
   const auto descriptor = parse_kvbm_layout(json, terms);
   if (!descriptor.ok()) return;
-  require(descriptor->validate().ok());
+  must(descriptor->validate().ok());
   const auto again = to_kvbm_json(*descriptor);
-  require(again.ok());
-  require(parse_kvbm_layout(*again, {.agent = kAgent}).value() == *descriptor);
+  must(again.ok());
+  must(parse_kvbm_layout(*again, {.agent = kAgent}).value() == *descriptor);
 }
 
 void read_packed(ConstByteSpan packed) {
   const auto package = package_from_kvbm(packed, layout::BlockFormat::nhd);
   if (!package.ok()) return;
-  require(blockcopy::open_package(*package).ok());
+  must(blockcopy::open_package(*package).ok());
   const auto again = package_to_kvbm(*package, kWorker);
-  require(again.ok());
-  require(package_from_kvbm(*again).value() == *package);
+  must(again.ok());
+  must(package_from_kvbm(*again).value() == *package);
 }
 
 /// Of this worker, with the metadata of its agent, and the input for layouts.

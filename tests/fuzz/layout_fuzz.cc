@@ -3,7 +3,6 @@
 // checksum does not keep the fuzzer out, the input is also read as a bare payload, sealed here.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
 #include <towpath/layout/box_plan.h>
 #include <towpath/layout/layout_codec.h>
@@ -11,22 +10,21 @@
 #include <towpath/layout/remote_layout.h>
 #include <towpath/wire/envelope.h>
 
+#include "must.h"
+
 namespace {
 
+using towpath::fuzz::must;
 using namespace towpath::layout;  // NOLINT: the words of this file
 using towpath::ConstByteSpan;
 
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
 void check_page(const Layout& layout, PageIndex page) {
   const auto extent = layout.memory_region(page);
-  if (!check_pages(layout).ok()) return require(!extent.ok());
-  require(extent.ok());
+  if (!check_pages(layout).ok()) return must(!extent.ok());
+  must(extent.ok());
   const RegionExtent& region = layout.regions()[extent->region];
-  require(extent->address >= region.address);
-  require(extent->address - region.address <= region.length - extent->size);
+  must(extent->address >= region.address);
+  must(extent->address - region.address <= region.length - extent->size);
 }
 
 void read(ConstByteSpan bytes) {
@@ -34,21 +32,21 @@ void read(ConstByteSpan bytes) {
   if (!remote.ok()) return;
   const Layout& layout = remote->layout();
   const auto again = encode(layout.descriptor());
-  require(again.ok());
-  require(decode_layout(*again).value() == layout.descriptor());
+  must(again.ok());
+  must(decode_layout(*again).value() == layout.descriptor());
   const LayoutConfig& config = layout.config();
   check_page(layout, {0, 0, 0});
   check_page(layout, {config.num_blocks - 1, config.num_layers - 1, config.outer_dim - 1});
-  require(!layout.memory_region({config.num_blocks, 0, 0}).ok());
+  must(!layout.memory_region({config.num_blocks, 0, 0}).ok());
 
   Layout elsewhere = layout;
   const BlockRange one{.source_first = config.num_blocks - 1, .target_first = 0, .count = 1};
   const bool may_copy = config.num_blocks > 1;  // otherwise onto itself
   const std::span blocks(&one, 1);
-  require(plan_boxes(layout, elsewhere, blocks, {0, 1}).ok() == may_copy);
+  must(plan_boxes(layout, elsewhere, blocks, {0, 1}).ok() == may_copy);
   // A run for every piece would be many where a peer's strides leave room between all elements.
   if (layout.kind() == LayoutKind::strided) return;
-  require(plan(layout, elsewhere, blocks, {0, 1}).ok() == may_copy);
+  must(plan(layout, elsewhere, blocks, {0, 1}).ok() == may_copy);
 }
 
 }  // namespace

@@ -4,32 +4,30 @@
 // and as a layout.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <set>
 
 #include <towpath/agent/metadata.h>
 #include <towpath/blockcopy/layout_package.h>
 #include <towpath/wire/envelope.h>
 
+#include "must.h"
+
 namespace {
 
+using towpath::fuzz::must;
 using namespace towpath;  // NOLINT: the words of this file
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void read(ConstByteSpan bytes) {
   const auto open = blockcopy::open_package(bytes);
   if (!open.ok()) return;
   std::set<std::uint64_t> ids;
   for (const auto& entry : open->layouts) {
-    require(ids.insert(entry.id).second);
-    require(entry.layout.agent() == open->agent);
+    must(ids.insert(entry.id).second);
+    must(entry.layout.agent() == open->agent);
     const auto view =
         entry.layout.layout().view().placed_at(layout::Axis::layer, entry.first_layer);
-    require(common(view.range(layout::Axis::layer), view.range(layout::Axis::layer)).count ==
-            entry.layout.config().num_layers);
+    must(common(view.range(layout::Axis::layer), view.range(layout::Axis::layer)).count ==
+         entry.layout.config().num_layers);
   }
 }
 

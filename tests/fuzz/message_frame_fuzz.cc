@@ -5,21 +5,19 @@
 // outside of it.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 
 #include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/inbound_frames.h>
 #include <towpath/backends/messages/testing/flat_frame.h>
 
+#include "must.h"
+
 namespace {
 
+using towpath::fuzz::must;
 using namespace towpath;
 using namespace towpath::backends::messages;
 using namespace towpath::backends::messages::testing;
-
-void must(bool holds) {
-  if (!holds) std::abort();
-}
 
 /// The registration lies between two guards.
 struct Memory {

@@ -2,20 +2,23 @@
 // them sealed; what is accepted is written and read again to the same bytes.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
 #include <towpath/agent/metadata.h>
 #include <towpath/wire/envelope.h>
 
+#include "must.h"
+
 namespace {
+
+using towpath::fuzz::must;
 
 void try_metadata(towpath::ConstByteSpan bytes) {
   const auto metadata = towpath::agent::decode_metadata(bytes);
   if (!metadata.ok()) return;
   const auto written = towpath::agent::encode(*metadata);
-  if (!written.ok()) std::abort();
+  must(written.ok());
   const auto again = towpath::agent::decode_metadata(*written);
-  if (!again.ok() || *towpath::agent::encode(*again) != *written) std::abort();
+  must(again.ok() && *towpath::agent::encode(*again) == *written);
 }
 
 }  // namespace

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
 #include <towpath/agent/channel.h>
 #include <towpath/wire/envelope.h>
 
+#include "must.h"
+
 namespace {
+
+using towpath::fuzz::must;
 
 void try_notification(towpath::ConstByteSpan bytes) {
   using towpath::agent::decode_envelope;
@@ -16,9 +19,8 @@ void try_notification(towpath::ConstByteSpan bytes) {
   if (!envelope.ok()) return;
   const towpath::Bytes written = towpath::agent::encode(*envelope);
   const auto again = decode_envelope(written);
-  if (!again.ok() || again->number != envelope->number || again->kind != envelope->kind)
-    std::abort();
-  if (!std::ranges::equal(again->payload, envelope->payload)) std::abort();
+  must(again.ok() && again->number == envelope->number && again->kind == envelope->kind);
+  must(std::ranges::equal(again->payload, envelope->payload));
 }
 
 }  // namespace

@@ -3,29 +3,27 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
 #include <towpath/backends/nvme/identify.h>
 #include <towpath/backends/nvme/nvme_command.h>
+
+#include "must.h"
 
 namespace {
 
 using towpath::backends::nvme::decode_controller;
 using towpath::backends::nvme::decode_namespace;
 using towpath::backends::nvme::kIdentifyBytes;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
+using towpath::fuzz::must;
 
 void try_page(towpath::ConstByteSpan page) {
   if (const auto drive = decode_controller(page); drive.ok()) {
-    require(drive->max_transfer_bytes() >= 4096);
-    require(std::ranges::all_of(drive->model, [](char c) { return c >= ' ' && c <= '~'; }));
+    must(drive->max_transfer_bytes() >= 4096);
+    must(std::ranges::all_of(drive->model, [](char c) { return c >= ' ' && c <= '~'; }));
   }
   if (const auto shape = decode_namespace(page); shape.ok()) {
-    require(shape->blocks != 0 && shape->block_bytes >= 512 && shape->block_bytes <= 65536);
-    require(shape->blocks <= UINT64_MAX / shape->block_bytes);
+    must(shape->blocks != 0 && shape->block_bytes >= 512 && shape->block_bytes <= 65536);
+    must(shape->blocks <= UINT64_MAX / shape->block_bytes);
   }
 }
 

@@ -3,14 +3,16 @@
 // the fuzzer gets past the checksum.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
 #include <towpath/kv/disk/drive_format.h>
 #include <towpath/kv/disk/index_format.h>
 #include <towpath/wire/envelope.h>
 
+#include "must.h"
+
 namespace {
 
+using towpath::fuzz::must;
 using namespace towpath;
 
 constexpr kv::RecordPlace kPlace{{1, 2}, 4096};
@@ -21,25 +23,21 @@ Bytes page_of(ConstByteSpan bytes) {
   return page;
 }
 
-void check(bool holds) {
-  if (!holds) std::abort();
-}
-
 void read_segment(ConstByteSpan bytes) {
   const auto name = kv::open_segment_header(page_of(bytes));
-  if (name.ok()) check(*kv::open_segment_header(kv::seal_segment_header(*name)) == *name);
+  if (name.ok()) must(*kv::open_segment_header(kv::seal_segment_header(*name)) == *name);
 }
 
 void read_record(ConstByteSpan bytes) {
   const auto record = kv::open_record(page_of(bytes), kPlace);
   if (!record.ok()) return;
-  check(*kv::open_record(kv::seal_record(*record, kPlace), kPlace) == *record);
-  check(kv::room_of(*record) > record->length);
+  must(*kv::open_record(kv::seal_record(*record, kPlace), kPlace) == *record);
+  must(kv::room_of(*record) > record->length);
 }
 
 void read_index(ConstByteSpan bytes) {
   const auto index = kv::open_index(bytes);
-  if (index.ok()) check(*kv::open_index(kv::seal_index(*index)) == *index);
+  if (index.ok()) must(*kv::open_index(kv::seal_index(*index)) == *index);
 }
 
 constexpr std::uint64_t kDriveBytes = std::uint64_t{1} << 40U;
@@ -47,9 +45,9 @@ constexpr std::uint64_t kDriveBytes = std::uint64_t{1} << 40U;
 void read_label(ConstByteSpan bytes) {
   const auto label = kv::open_drive_label(page_of(bytes), kDriveBytes);
   if (!label.ok()) return;
-  check(*kv::open_drive_label(kv::seal_drive_label(*label), kDriveBytes) == *label);
-  check(label->end() <= kDriveBytes &&
-        label->table_at(1) + label->table_bytes() <= label->slot_at(0));
+  must(*kv::open_drive_label(kv::seal_drive_label(*label), kDriveBytes) == *label);
+  must(label->end() <= kDriveBytes &&
+       label->table_at(1) + label->table_bytes() <= label->slot_at(0));
 }
 
 void read_table(ConstByteSpan bytes) {
@@ -57,8 +55,8 @@ void read_table(ConstByteSpan bytes) {
   const auto table = kv::open_drive_table(bytes, kLabel);
   if (!table.ok()) return;
   const Bytes again = kv::seal_drive_table(*table);
-  check(again.size() <= kLabel.table_bytes());
-  check(*kv::open_drive_table(again, kLabel) == *table);
+  must(again.size() <= kLabel.table_bytes());
+  must(*kv::open_drive_table(again, kLabel) == *table);
 }
 
 }  // namespace

@@ -4,20 +4,18 @@
 // pass.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 
 #include <towpath/core/format.h>
 #include <towpath/net/session/handshake.h>
 #include <towpath/net/session/seal.h>
 
+#include "must.h"
+
 namespace {
 
+using towpath::fuzz::must;
 using namespace towpath;
 using namespace towpath::net;
-
-void must(bool holds) {
-  if (!holds) std::abort();
-}
 
 SessionTerms terms() { return {Secret("sixteen bytes!!!"), "tcp"}; }
 

@@ -3,42 +3,40 @@
 // of one, to be sealed, so that the search is for fields. What is accepted says the same when it is
 // written and read again.
 #include <cstdint>
-#include <cstdlib>
 
 #include <towpath/backends/shm/handshake.h>
 #include <towpath/wire/envelope.h>
 
+#include "must.h"
+
 namespace {
 
+using towpath::fuzz::must;
 using namespace towpath;
 using namespace towpath::backends::shm;
 using wire::MessageType;
-
-void must_hold(bool what) {
-  if (!what) std::abort();
-}
 
 void read_info(const Bytes& bytes) {
   const auto info = decode_info(bytes);
   if (!info.ok()) return;
   const auto again = decode_info(encode(*info));
-  must_hold(again.ok() && *again == *info);
+  must(again.ok() && *again == *info);
 }
 
 void read_key(const Bytes& bytes) {
   const auto key = decode_key(bytes);
   if (!key.ok()) return;
   const auto again = decode_key(encode(*key));
-  must_hold(again.ok() && *again == *key);
+  must(again.ok() && *again == *key);
 }
 
 void read_hello(const Bytes& bytes) {
   const auto hello = decode_hello(bytes);
   if (!hello.ok()) return;
   const auto written = encode_hello(*hello);
-  must_hold(written.ok());
+  must(written.ok());
   const auto again = decode_hello(*written);
-  must_hold(again.ok() && *again == *hello);
+  must(again.ok() && *again == *hello);
 }
 
 }  // namespace

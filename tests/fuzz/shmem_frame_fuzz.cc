@@ -4,24 +4,22 @@
 // up.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 
 #include <towpath/shmem/bootstrap_words.h>
 #include <towpath/shmem/testing/fake_pe.h>
 #include <towpath/wire/little_endian.h>
 
+#include "must.h"
+
 namespace {
 
+using towpath::fuzz::must;
 using namespace towpath;
 using namespace towpath::shmem;
 
 constexpr std::size_t kHeap = 256;
 constexpr std::size_t kGuard = 64;
 constexpr std::byte kMark{0xA5};
-
-void must(bool holds) {
-  if (!holds) std::abort();
-}
 
 /// Takes numbers off the input; zeros once it is empty.
 class Numbers {

@@ -4,22 +4,20 @@
 // than what was agreed on.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 
 #include <towpath/net/tcp/tcp_address.h>
 #include <towpath/net/tcp/tcp_first_message.h>
 #include <towpath/net/tcp/tcp_receiver.h>
 
+#include "must.h"
+
 namespace {
 
+using towpath::fuzz::must;
 using namespace towpath;
 using namespace towpath::net;
 
 constexpr TcpReceiver::Limits kLimits{.head_bytes = 512, .body_bytes = 64 * 1024};
-
-void must(bool holds) {
-  if (!holds) std::abort();
-}
 
 /// Wants no body, some of it, or all, as the head says.
 struct Listener final : MessageListener, BodySink {

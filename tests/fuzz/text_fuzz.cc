@@ -2,13 +2,16 @@
 // meet in one encoding, so an encoded name reads back as the one it came from.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include <towpath/core/format.h>
 
+#include "must.h"
+
 namespace {
+
+using towpath::fuzz::must;
 
 int digit(char letter) { return letter <= '9' ? letter - '0' : (letter | 0x20) - 'a' + 10; }
 
@@ -20,7 +23,7 @@ std::string decode(std::string_view safe) {
       name.push_back(safe[at]);
       continue;
     }
-    if (safe.size() - at < 3) std::abort();
+    must(safe.size() - at >= 3);
     name.push_back(static_cast<char>(digit(safe[at + 1]) * 16 + digit(safe[at + 2])));
     at += 2;
   }
@@ -34,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)towpath::parse_bytes(text);
   (void)towpath::printable(text);
   const std::string safe = towpath::path_safe(text);
-  if (safe.find_first_of(std::string_view("/\0", 2)) != std::string::npos) std::abort();
-  if (decode(safe) != text) std::abort();
+  must(safe.find_first_of(std::string_view("/\0", 2)) == std::string::npos);
+  must(decode(safe) == text);
   return 0;
 }

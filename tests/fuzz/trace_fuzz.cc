@@ -3,10 +3,10 @@
 // transfers: what is accepted is written and read again, and can be planned within its bounds.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 #include <vector>
 
+#include "must.h"
 #include "tools/replay/stream.h"
 #include "tools/traces/trace.h"
 #include "tools/traces/trace_format.h"
@@ -14,13 +14,14 @@
 
 namespace {
 
+using towpath::fuzz::must;
 using namespace towpath::traces;
 
 void read_as_line(std::string_view line, TraceTime unit) {
   const auto request = parse_request(line, unit);
   if (!request.ok()) return;
   const auto again = parse_request(format_request(*request));
-  if (!again.ok() || !(*again == *request)) std::abort();
+  must(again.ok() && *again == *request);
 }
 
 void read_as_table(std::string_view text, TraceFormat format) {
@@ -29,7 +30,7 @@ void read_as_table(std::string_view text, TraceFormat format) {
     const std::size_t end = text.find('\n');
     const auto request = table.parse(text.substr(0, end));
     if (!request.ok()) return;
-    if (*request && (*request)->hash_ids.size() > kMaxHashIds) std::abort();
+    must(!*request || (*request)->hash_ids.size() <= kMaxHashIds);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
 }
@@ -42,14 +43,13 @@ void read_as_recording(std::string_view text) {
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (!one.ok()) continue;
     const auto again = towpath::tools::parse_recorded(format_recorded(*one));
-    if (!again.ok() || !(*again == *one)) std::abort();
+    must(again.ok() && *again == *one);
     all.push_back(*one);
   }
   const auto stream = towpath::tools::replay::plan_stream(all);
   if (!stream.ok()) return;
   for (const auto& move : stream->moves)
-    if (move.runs == 0 || move.stride < move.run_bytes || move.area_bytes() > stream->area_bytes)
-      std::abort();
+    must(move.runs > 0 && move.stride >= move.run_bytes && move.area_bytes() <= stream->area_bytes);
 }
 
 }  // namespace

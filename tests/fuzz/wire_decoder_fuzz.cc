@@ -3,13 +3,15 @@
 // that do not change again.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>
 
+#include "must.h"
+
 namespace {
 
+using towpath::fuzz::must;
 using namespace towpath::wire;  // NOLINT: the words of this file
 using towpath::Bytes;
 using towpath::ConstByteSpan;
@@ -25,10 +27,6 @@ constexpr FieldRule kNodeRules[] = {
     {optional(5), "pair", Kind::number, {2, 2}},
 };
 constexpr Schema kNodeSchema("node", kNodeRules);
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 Status copy(Decoder from, Encoder& to);
 
@@ -52,7 +50,7 @@ Result<Bytes> read_and_write(ConstByteSpan payload) {
   Encoder out(kNodeSchema);
   TOWPATH_TRY(copy(Decoder(payload, kNodeSchema), out));
   auto written = std::move(out).finish();
-  require(written.ok());  // both sides obey one schema
+  must(written.ok());  // both sides obey one schema
   return written;
 }
 
@@ -62,8 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ConstByteSpan payload(reinterpret_cast<const std::byte*>(data), size);
   const auto once = read_and_write(payload);
   if (!once.ok()) return 0;
-  require(once->size() <= size);  // only unknown fields are left out
+  must(once->size() <= size);  // only unknown fields are left out
   const auto twice = read_and_write(*once);
-  require(twice.ok() && *twice == *once);
+  must(twice.ok() && *twice == *once);
   return 0;
 }

@@ -3,34 +3,32 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
 #include <towpath/wire/envelope.h>
+
+#include "must.h"
 
 namespace {
 
 using towpath::ConstByteSpan;
+using towpath::fuzz::must;
 using towpath::wire::MessageType;
 using towpath::wire::OpenLimits;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void accepted_is_what_seal_makes(ConstByteSpan bytes, const OpenLimits& limits) {
   const auto message = towpath::wire::open(bytes, limits);
   if (!message.ok()) return;
-  require(message->payload.size() <= limits.max_payload_bytes);
+  must(message->payload.size() <= limits.max_payload_bytes);
   // A longer header holds what this version does not write.
   if (bytes.size() != towpath::wire::kHeaderBytes + message->payload.size()) return;
-  require(std::ranges::equal(towpath::wire::seal(message->kind, message->payload), bytes));
+  must(std::ranges::equal(towpath::wire::seal(message->kind, message->payload), bytes));
 }
 
 void sealed_is_accepted(ConstByteSpan payload, const OpenLimits& limits) {
   const auto sealed = towpath::wire::seal({.type = limits.type, .version = 1}, payload);
   const auto message = towpath::wire::open(sealed, limits);
-  require(message.ok() == (payload.size() <= limits.max_payload_bytes));
-  if (message.ok()) require(std::ranges::equal(message->payload, payload));
+  must(message.ok() == (payload.size() <= limits.max_payload_bytes));
+  if (message.ok()) must(std::ranges::equal(message->payload, payload));
 }
 
 }  // namespace
