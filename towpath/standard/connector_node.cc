@@ -152,8 +152,8 @@ void ConnectorNode::leave_news() {
 
 Result<ConnectorNode::News> ConnectorNode::take_news() {
   const run::MutexLock lock(wake_mutex_);
+  if (!failure_.ok()) return std::exchange(failure_, {});  // and the news are still to be taken
   has_news_.store(false, std::memory_order_relaxed);
-  if (!failure_.ok()) return std::exchange(failure_, {});
   return std::exchange(news_, {});
 }
 

@@ -193,6 +193,7 @@ TEST(ConnectorNodeTest, orders_that_make_no_sense_are_said_with_the_next_news) {
   EXPECT_TRUE(engine.node->take_news().ok());
   engine.node->order(to_bytes("no orders"));
   EXPECT_TRUE(run::eventually([&] { return !engine.node->take_news().ok(); }));
+  EXPECT_TRUE(engine.node->has_news()) << "what came beside it is not forgotten";
   EXPECT_TRUE(engine.node->take_news().ok()) << "once";
 }
 
