@@ -32,20 +32,14 @@ class Worker {
   /// Runs `work(node)` without the interpreter's lock. Raises NotReady after close().
   template <typename Work>
   auto call(Work&& work) const {
-    const std::shared_ptr<ConnectorNode> node = node_.get();
-    if (node == nullptr || node_.is_inherited())
-      raise(
-          error(Code::not_ready, "it is closed, or of the process before a fork", "open another"));
+    const std::shared_ptr<ConnectorNode> node = opened(node_);
     return unlocked([&] { return work(*node); });
   }
   /// The same with it, for what is asked in each step and takes no time: an interpreter that is let
   /// go of may be another thread's for long.
   template <typename Work>
   auto call_briefly(Work&& work) const {
-    const std::shared_ptr<ConnectorNode> node = node_.get();
-    if (node == nullptr || node_.is_inherited())
-      raise(
-          error(Code::not_ready, "it is closed, or of the process before a fork", "open another"));
+    const std::shared_ptr<ConnectorNode> node = opened(node_);
     return work(*node);
   }
   bool has_news() const { return node_ && node_.get()->has_news(); }

@@ -15,6 +15,15 @@
 
 namespace towpath::python {
 
+/// What the handle holds. Raises NotReady after its close(), and in a forked child.
+template <typename T>
+std::shared_ptr<T> opened(const Handle<T>& handle) {
+  std::shared_ptr<T> kept = handle.get();
+  if (kept == nullptr || handle.is_inherited())
+    raise(error(Code::not_ready, "it is closed, or of the process before a fork", "open another"));
+  return kept;
+}
+
 /// A value for one thread at a time, of which Python has many.
 template <typename T>
 class Guarded {
@@ -24,10 +33,7 @@ class Guarded {
   /// Runs `work(value)` without the interpreter's lock. Raises NotReady after close().
   template <typename Work>
   auto call(Work&& work) const {
-    const std::shared_ptr<State> kept = state_.get();
-    if (kept == nullptr || state_.is_inherited())
-      raise(
-          error(Code::not_ready, "it is closed, or of the process before a fork", "open another"));
+    const std::shared_ptr<State> kept = opened(state_);
     return unlocked([&] {
       const std::lock_guard lock(kept->mutex);
       return work(kept->value);

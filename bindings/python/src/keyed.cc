@@ -8,7 +8,7 @@
 #include <towpath/standard/keyed_files.h>
 
 #include "bindings/python/src/convert.h"
-#include "bindings/python/src/gil.h"
+#include "bindings/python/src/guarded.h"
 
 namespace towpath::python {
 namespace {
@@ -55,7 +55,7 @@ class KeyedBlocks {
 
   std::uint64_t submit(Operation operation, const std::vector<Name>& names,
                        const std::optional<py::sequence>& buffers) {
-    const std::shared_ptr<State> state = checked();
+    const std::shared_ptr<State> state = opened(state_);
     if (buffers && buffers->size() != names.size())
       raise(error(Code::invalid_argument,
                   cat(names.size(), " keys and ", buffers->size(), " buffers"),
@@ -74,7 +74,7 @@ class KeyedBlocks {
   }
 
   py::list take_ended() {
-    const std::shared_ptr<State> state = checked();
+    const std::shared_ptr<State> state = opened(state_);
     py::list out;
     for (const auto& [id, statuses] : state->files->store().take_ended()) {
       const auto freed = state->held.extract(id);  // let go of when the answer is made
@@ -86,7 +86,7 @@ class KeyedBlocks {
   }
 
   py::dict figures() const {
-    const kv::KeyedFigures figures = checked()->files->store().figures();
+    const kv::KeyedFigures figures = opened(state_)->files->store().figures();
     return py::dict(py::arg("put") = figures.put, py::arg("already") = figures.already,
                     py::arg("loaded") = figures.loaded, py::arg("missing") = figures.missing,
                     py::arg("not_proven") = figures.not_proven,
@@ -94,19 +94,11 @@ class KeyedBlocks {
                     py::arg("last_failure") = exception_of(figures.last_failure));
   }
 
-  KeyedFiles& files() const { return *checked()->files; }
+  KeyedFiles& files() const { return *opened(state_)->files; }
   /// What is under way ends first: its buffers are its caller's again.
   void close() { state_.reset(); }
 
  private:
-  std::shared_ptr<State> checked() const {
-    std::shared_ptr<State> state = state_.get();
-    if (state == nullptr || state_.is_inherited())
-      raise(
-          error(Code::not_ready, "it is closed, or of the process before a fork", "open another"));
-    return state;
-  }
-
   Handle<State> state_;
 };
 
