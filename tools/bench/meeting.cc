@@ -1,5 +1,7 @@
 #include "tools/bench/meeting.h"
 
+#include <algorithm>
+
 #include <poll.h>
 
 #include <towpath/core/format.h>
@@ -12,6 +14,18 @@ namespace {
 
 // How long to look away from whether the other side lives.
 constexpr Duration kNap = std::chrono::milliseconds(20);
+
+/// A partner is lost when it is silent for longer than its next word may take: a busy machine may
+/// leave a process without a processor for seconds.
+backend::Params params_of(const backend::BackendType& type, Duration timeout) {
+  using std::chrono::milliseconds;
+  constexpr milliseconds kUsual{5000}, kLongest{std::chrono::hours(24)};  // what backends take
+  const bool has_heartbeats = std::ranges::find(type.params, "heartbeat_ms",
+                                                &backend::ParamInfo::name) != type.params.end();
+  if (!has_heartbeats || timeout <= kUsual) return {};
+  const Duration silence = std::min<Duration>(timeout, kLongest);
+  return {{"timeout_ms", cat(silence / milliseconds(1))}};
+}
 
 Result<std::unique_ptr<rendezvous::PeerRendezvous>> open_rendezvous(const Options& options,
                                                                     const Clock& clock) {
@@ -37,12 +51,19 @@ Result<std::unique_ptr<standard::Node>> open_node(const std::string& name, const
                             .progress_thread = options.progress_thread,
                             .default_timeout = options.timeout,
                             .registry = parts.registry};
-  if (!options.all_backends) how.backends = {options.backend};
   TOWPATH_TRY(how.telemetry, telemetry_of_environment());
   TOWPATH_TRY(auto node, standard::Node::open(how));
-  if (!options.all_backends) return node;
-  for (const std::string& backend : standard::make_registry().names()) {
-    Status opened = node->agent().add_backend(backend);
+  const backend::Registry types = standard::make_registry();
+  const auto add = [&](const std::string& backend) -> Status {
+    TOWPATH_TRY(const backend::BackendType* const type, types.find(backend));
+    return node->agent().add_backend(backend, params_of(*type, options.timeout));
+  };
+  if (!options.all_backends) {
+    TOWPATH_TRY(add(options.backend));
+    return node;
+  }
+  for (const std::string& backend : types.names()) {
+    Status opened = add(backend);
     if (!opened.ok() && parts.refused != nullptr)
       parts.refused->push_back({backend, std::move(opened)});
   }
