@@ -6,23 +6,20 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <towpath/sys/process.h>
 #include <towpath/sys/text_file.h>
 
 namespace towpath::guest {
 namespace {
 
 constexpr const char* kSaid = "/tmp/said";
-constexpr int kBetweenLooksMs = 5;
 
 }  // namespace
 
-Ended run(const std::string& line, const std::function<void()>& meanwhile) {
+Ended run(const std::string& line) {
   std::istringstream text(line);
   std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
   std::vector<char*> arguments;
@@ -39,11 +36,6 @@ Ended run(const std::string& line, const std::function<void()>& meanwhile) {
   posix_spawn_file_actions_destroy(&actions);
   EXPECT_EQ(failure, 0) << words[0];
   if (failure != 0) return {};
-  const auto process = sys::open_process(child);
-  EXPECT_TRUE(process.ok()) << process.status().to_string();
-  if (!process.ok()) return {};
-  pollfd ends{.fd = process->get(), .events = POLLIN, .revents = 0};
-  while (::poll(&ends, 1, kBetweenLooksMs) == 0) meanwhile();
   if (::waitpid(child, &status, 0) != child) return {};
   Ended ended{.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1};
   if (auto said = sys::read_text_file(kSaid); said.ok()) ended.said = *std::move(said);

@@ -1,7 +1,6 @@
 // Programs in the guest's root, where run_guest.py carries them.
 #pragma once
 
-#include <functional>
 #include <string>
 
 namespace towpath::guest {
@@ -11,9 +10,8 @@ struct Ended {
   std::string said;  ///< on standard output
 };
 
-/// Until it has ended. `line`: words between spaces. `meanwhile`: called every few milliseconds.
-Ended run(
-    const std::string& line, const std::function<void()>& meanwhile = [] {});
+/// Until it has ended. `line`: words between spaces.
+Ended run(const std::string& line);
 bool has_program(const std::string& path);
 
 }  // namespace towpath::guest
