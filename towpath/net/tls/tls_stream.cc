@@ -23,7 +23,7 @@ class TlsStream final : public sys::ByteStream {
   Result<Read> read_parts(std::span<const ByteSpan> parts) override;
   Result<std::size_t> write_parts(std::span<const ConstByteSpan> parts) override;
   std::size_t buffered_bytes() const noexcept override {
-    return static_cast<std::size_t>(SSL_pending(ssl_));
+    return ssl_ == nullptr ? 0 : static_cast<std::size_t>(SSL_pending(ssl_));
   }
   bool waits_for_input() const noexcept override {
     return waits_for_input_ && SSL_is_init_finished(ssl_) == 0;
@@ -104,7 +104,11 @@ TlsStream::TlsStream(TlsStreamParts parts)
       ssl_(SSL_new(parts_.role == TlsRole::client ? parts_.library->client
                                                   : parts_.library->server)) {
   BIO* const bio = BIO_new(method());
-  TOWPATH_CHECK(ssl_ != nullptr && bio != nullptr, "libssl has no memory");
+  if (ssl_ == nullptr || bio == nullptr) {
+    BIO_free(bio);
+    broken_ = error(Code::exhausted, "libssl has no memory for another connection");
+    return;
+  }
   BIO_set_data(bio, this);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_, bio, bio);  // which now owns it

@@ -1,9 +1,11 @@
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/crypto.h>
 
 #include <towpath/core/format.h>
 #include <towpath/net/tls/tls_context.h>
@@ -150,6 +152,31 @@ TEST(TlsTest, peer_that_closes_in_the_handshake_is_lost) {
   const auto read = client->read_some(into);
   EXPECT_TRUE(read.ok() && read->ended);
   EXPECT_EQ(client->write_some(as_bytes("hello")).code(), Code::peer_lost);
+}
+
+// OpenSSL's, which takes another allocator only before it allocates.
+bool has_memory = true;
+const bool kIsReplaced =
+    CRYPTO_set_mem_functions(
+        [](std::size_t size, const char*, int) { return has_memory ? std::malloc(size) : nullptr; },
+        [](void* old, std::size_t size, const char*, int) {
+          return has_memory ? std::realloc(old, size) : nullptr;
+        },
+        [](void* old, const char*, int) { std::free(old); }) == 1;
+
+TEST(TlsTest, without_memory_a_connection_fails_and_the_process_goes_on) {
+  ASSERT_TRUE(kIsReplaced);
+  auto [near, far] = sys::make_memory_streams({});
+  const auto context = TlsContext::from_token(token());
+  const Stream first = context->server(std::move(near));
+  has_memory = false;
+  const Stream second = context->server(std::move(far));
+  has_memory = true;
+  Bytes into(16);
+  EXPECT_TRUE(first->read_some(into).ok());
+  EXPECT_EQ(second->read_some(into).code(), Code::exhausted);
+  EXPECT_EQ(second->write_some(into).code(), Code::exhausted);
+  EXPECT_EQ(second->buffered_bytes(), 0U);
 }
 
 TEST(TlsTest, decrypted_bytes_that_wait_are_counted) {
