@@ -10,6 +10,7 @@
 #include <towpath/backend/testing/recording_events.h>
 #include <towpath/backends/shm/handshake.h>
 #include <towpath/backends/shm/mailbox.h>
+#include <towpath/sys/clock.h>
 #include <towpath/sys/random.h>
 
 #include "failing_allocation.h"
@@ -35,7 +36,8 @@ struct Faults {
   run::Poller receiver = *run::Poller::open();
   run::Poller sender = *run::Poller::open();
   backend::testing::RecordingEvents events;
-  std::unique_ptr<Mailbox> mailbox = *Mailbox::open(name, receiver, events);
+  sys::SystemClock clock;
+  std::unique_ptr<Mailbox> mailbox = *Mailbox::open(name, receiver, events, clock);
   std::unique_ptr<Outbox> outbox =
       *Outbox::open({.name = name, .expected = ::getpid(), .self = {"a", 3}, .id = 1}, sender);
 };

@@ -11,6 +11,7 @@ namespace towpath::backends::shm {
 namespace {
 
 constexpr int kAcceptsPerCall = 16;
+constexpr Duration kClosedFor = std::chrono::milliseconds(100);
 
 sys::LocalAddress mailbox_address(const std::string& name) {
   return {.name = name, .abstract = true};
@@ -36,23 +37,38 @@ Result<sys::LocalSocket> connect_to(const std::string& name) {
 // ---- Mailbox
 
 Result<std::unique_ptr<Mailbox>> Mailbox::open(const std::string& name, run::Poller& poller,
-                                               backend::Events& events) {
+                                               backend::Events& events, const Clock& clock) {
   TOWPATH_TRY(auto listener, sys::LocalListener::listen(mailbox_address(name)));
+  TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
   TOWPATH_TRY(poller.add(listener.fd(), tag_of(Watch::listener, 0)));
-  return std::unique_ptr<Mailbox>(new Mailbox(std::move(listener), poller, events));
+  TOWPATH_TRY(poller.add(timer.fd(), tag_of(Watch::listener, 0)));
+  return std::unique_ptr<Mailbox>(
+      new Mailbox(std::move(listener), std::move(timer), poller, events, clock));
 }
 
 void Mailbox::accept_some() {
+  if (!open_again()) return;
   for (int i = 0; i < kAcceptsPerCall; ++i) {
     auto socket = listener_.accept();
-    if (!socket.ok()) {
-      // Out of descriptors: the silent ones have to go, or the listener stays readable for ever.
-      drop_oldest_silent();
-      return;
-    }
+    // No descriptor is free: a silent one has to go.
+    if (!socket.ok()) return silent_ > 0 ? drop_oldest_silent() : close_for_now();
     if (!*socket) return;
     welcome(sys::LocalSocket(*std::move(socket)));
   }
+}
+
+// A listener that is watched would be reported again and again.
+void Mailbox::close_for_now() {
+  if (!poller_.remove(listener_.fd()).ok()) return;
+  opens_again_.arm(clock_.now() + kClosedFor);
+}
+
+bool Mailbox::open_again() {
+  if (opens_again_.armed_at() == Instant::never()) return true;
+  opens_again_.clear();
+  if (poller_.add(listener_.fd(), tag_of(Watch::listener, 0)).ok()) return true;
+  opens_again_.arm(clock_.now() + kClosedFor);
+  return false;
 }
 
 void Mailbox::welcome(sys::LocalSocket socket) {

@@ -28,7 +28,9 @@
 
 #include <towpath/backend/backend.h>
 #include <towpath/backends/shm/message_ring.h>
+#include <towpath/core/clock.h>
 #include <towpath/run/poller.h>
+#include <towpath/run/timer_fd.h>
 #include <towpath/sys/local_socket.h>
 
 namespace towpath::backends::shm {
@@ -54,11 +56,11 @@ constexpr std::uint64_t tag_of(Watch watch, std::uint64_t id) {
 
 class Mailbox {
  public:
-  /// `poller` and `events` outlive it. Listens on the abstract address `name`.
+  /// `poller`, `events` and `clock` outlive it. Listens on the abstract address `name`.
   static Result<std::unique_ptr<Mailbox>> open(const std::string& name, run::Poller& poller,
-                                               backend::Events& events);
+                                               backend::Events& events, const Clock& clock);
 
-  /// The listener is readable.
+  /// Somebody comes, or it is time to look again.
   void accept_some();
   /// Client `id` is readable or broken: read_ready() looks at it.
   void note_ready(std::uint64_t id) { ready_.push_back(id); }
@@ -94,12 +96,17 @@ class Mailbox {
   /// What became of the records whose turn it is.
   enum class Ring { dry, blocked, corrupt };
 
-  Mailbox(sys::LocalListener listener, run::Poller& poller, backend::Events& events)
+  Mailbox(sys::LocalListener listener, run::TimerFd timer, run::Poller& poller,
+          backend::Events& events, const Clock& clock)
       : listener_(std::move(listener)),
+        opens_again_(std::move(timer)),
         poller_(poller),
         events_(events),
+        clock_(clock),
         buffer_(1 + kMaxNotificationBytes),
         record_(kMaxRingMessage) {}
+  void close_for_now();
+  bool open_again();
   void welcome(sys::LocalSocket socket);
   void read_from(std::uint64_t id, std::size_t& budget);
   bool take_message(Client& client, ConstByteSpan message);
@@ -113,8 +120,10 @@ class Mailbox {
   void drop_oldest_silent();
 
   sys::LocalListener listener_;
+  run::TimerFd opens_again_;  // armed: the listener is not watched
   run::Poller& poller_;
   backend::Events& events_;
+  const Clock& clock_;
   Bytes buffer_;
   Bytes record_;
   Clients clients_;

@@ -2,12 +2,14 @@
 #include <random>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <towpath/backend/testing/recording_events.h>
 #include <towpath/backends/shm/handshake.h>
 #include <towpath/backends/shm/mailbox.h>
 #include <towpath/backends/shm/testing/raw_ring.h>
+#include <towpath/sys/clock.h>
 #include <towpath/sys/random.h>
 
 namespace towpath::backends::shm {
@@ -74,7 +76,8 @@ class MailboxTest : public ::testing::Test {
   run::Poller receiver_ = *run::Poller::open();
   run::Poller sender_ = *run::Poller::open();
   RecordingEvents events_;
-  std::unique_ptr<Mailbox> mailbox_ = *Mailbox::open(name_, receiver_, events_);
+  sys::SystemClock clock_;
+  std::unique_ptr<Mailbox> mailbox_ = *Mailbox::open(name_, receiver_, events_, clock_);
   std::uint64_t last_id_ = 0;
 };
 
@@ -197,6 +200,23 @@ TEST_F(MailboxTest, silent_clients_cannot_keep_others_out) {
   EXPECT_EQ(messages(), std::vector<std::string>{"1"});
   EXPECT_LE(mailbox_->clients(), kMaxSilentClients + 1);
   EXPECT_GE(mailbox_->refused(), kMaxSilentClients);
+}
+
+TEST_F(MailboxTest, without_a_descriptor_newcomers_wait_and_nobody_spins) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto newcomer = open("a");
+  ASSERT_TRUE(newcomer->send(as_bytes("1")).ok());
+  const int next = ::dup(0);
+  ::close(next);
+  const rlimit none{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  receive();  // comes to its end
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(messages().empty());
+  EXPECT_FALSE(receiver_.wait(Duration::max()).empty()) << "it is looked for again";
+  receive();
+  EXPECT_EQ(messages(), std::vector<std::string>{"1"});
 }
 
 TEST_F(MailboxTest, outbox_does_not_talk_to_unauthenticated) {

@@ -170,8 +170,8 @@ Result<std::unique_ptr<Backend>> ShmBackend::open(const BackendContext& context,
   info.registrations = backend->registrations_.file();
   info.pieces = backend->pieces_.file();
   info.incarnation = context.self.incarnation;
-  TOWPATH_TRY(backend->mailbox_,
-              Mailbox::open(socket_name(info.socket_token), backend->poller_, *context.events));
+  TOWPATH_TRY(backend->mailbox_, Mailbox::open(socket_name(info.socket_token), backend->poller_,
+                                               *context.events, *context.clock));
   return backend;
 }
 
