@@ -5,26 +5,55 @@
 namespace towpath::kv {
 
 void CatalogueJournal::note(BlockHash hash, bool is_here) {
-  if (is_here && here_.size() == kMostHere) return;
-  const bool is_change = is_here ? here_.insert(hash).second : here_.erase(hash) > 0;
-  if (!is_change) return;
+  if (is_here == this->is_here(hash)) return;
+  if (is_here && came_.size() == kMostHere) add({first_that_came(), false});
+  add({hash, is_here});
+}
+
+void CatalogueJournal::add(const Change& change) {
   ++edition_;
-  changes_.push_back({hash, is_here});
+  if (change.is_here) {
+    came_.emplace(change.hash, edition_);
+    comings_.push_back({change.hash, edition_});
+  } else {
+    came_.erase(change.hash);
+  }
+  // Those that are over cost memory, so they are looked for once there are as many.
+  if (comings_.size() > 2 * came_.size() + kMaxChangesReported)
+    std::erase_if(comings_, [this](const Coming& coming) { return is_over(coming); });
+  changes_.push_back(change);
   if (changes_.size() > kMostKept) changes_.pop_front();
 }
 
+/// The block has left since.
+bool CatalogueJournal::is_over(const Coming& coming) const {
+  const auto here = came_.find(coming.hash);
+  return here == came_.end() || here->second != coming.edition;
+}
+
+BlockHash CatalogueJournal::first_that_came() {
+  while (is_over(comings_.front())) comings_.pop_front();
+  return comings_.front().hash;
+}
+
 void CatalogueJournal::settle(const std::unordered_set<BlockHash>& all) {
-  std::vector<BlockHash> gone;
-  for (const BlockHash hash : here_)
-    if (!all.contains(hash)) gone.push_back(hash);
-  for (const BlockHash hash : gone) note(hash, false);
-  for (const BlockHash hash : all) note(hash, true);
+  for (const BlockHash hash : here())
+    if (!all.contains(hash)) note(hash, false);
+  for (const BlockHash hash : all)
+    if (came_.size() < kMostHere) note(hash, true);
+}
+
+std::vector<BlockHash> CatalogueJournal::here() const {
+  std::vector<BlockHash> all;
+  all.reserve(came_.size());
+  for (const auto& [hash, edition] : came_) all.push_back(hash);
+  return all;
 }
 
 /// What one message says is never too much.
 bool CatalogueJournal::covers(std::uint64_t edition) const {
   return edition <= edition_ && edition_ - edition <= changes_.size() &&
-         edition_ - edition <= std::max(here_.size(), kMaxChangesReported);
+         edition_ - edition <= std::max(came_.size(), kMaxChangesReported);
 }
 
 std::vector<CatalogueChanges> CatalogueJournal::since(std::uint64_t edition) const {

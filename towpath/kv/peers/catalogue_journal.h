@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -19,16 +20,20 @@ namespace towpath::kv {
 class CatalogueJournal {
  public:
   static constexpr std::size_t kMostKept = 8 * kMaxChangesReported;
-  /// Beyond, peers do not hear of a block that comes: the whole must fit where it is published
-  /// (rendezvous::kMaxMetadataBytes), with what else a catalogue has.
+  /// Beyond, the block that came first is not reported any more, though it may be here: the whole
+  /// must fit where it is published (rendezvous::kMaxMetadataBytes), with what else a catalogue
+  /// has.
   static constexpr std::size_t kMostHere = kMaxHashesListed / 16 * 15;
 
   /// The block is here now, or is not. No change if that is how it was.
   void note(BlockHash hash, bool is_here);
-  /// These are here now, and no others.
+  /// These are here now, and no others. Of more than kMostHere some are not reported: which came
+  /// first is not known.
   void settle(const std::unordered_set<BlockHash>& all);
 
-  const std::unordered_set<BlockHash>& here() const { return here_; }
+  /// Those that peers hear of, in no order.
+  std::vector<BlockHash> here() const;
+  bool is_here(BlockHash hash) const { return came_.contains(hash); }
   std::uint64_t edition() const { return edition_; }
   /// Whether since() says all that the edition lacks; else the whole has to be reported: the
   /// changes are not kept any more, or are more than the whole.
@@ -42,10 +47,18 @@ class CatalogueJournal {
     BlockHash hash;
     bool is_here;
   };
+  struct Coming {
+    BlockHash hash;
+    std::uint64_t edition;
+  };
   CatalogueChanges between(std::uint64_t from, std::uint64_t to) const;
+  void add(const Change& change);
+  bool is_over(const Coming& coming) const;
+  BlockHash first_that_came();
 
-  std::unordered_set<BlockHash> here_;
-  std::deque<Change> changes_;  // the last ones, up to edition_
+  std::unordered_map<BlockHash, std::uint64_t> came_;  // in which edition
+  std::deque<Coming> comings_;                         // the oldest first, also some that are over
+  std::deque<Change> changes_;                         // the last ones, up to edition_
   std::uint64_t edition_ = 0;
 };
 

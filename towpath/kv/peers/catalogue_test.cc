@@ -58,20 +58,33 @@ TEST(CatalogueJournalTest, the_whole_of_too_many_blocks_can_be_published_all_the
   for (BlockHash hash = 0; hash < kMaxHashesListed + 10; ++hash) journal.note(hash, true);
   const Catalogue whole{.name_space = std::string(1000, 'm'),
                         .package = Bytes(256 * kKiB),
-                        .hashes = {journal.here().begin(), journal.here().end()},
+                        .hashes = journal.here(),
                         .edition = journal.edition()};
   EXPECT_TRUE(rendezvous::check_metadata(encode(whole).value()).ok());
-  EXPECT_EQ(journal.edition(), journal.here().size());
+}
+
+TEST(CatalogueJournalTest, beyond_the_most_the_one_that_came_first_is_reported_no_more) {
+  CatalogueJournal journal;
+  for (BlockHash hash = 0; hash < CatalogueJournal::kMostHere; ++hash) journal.note(hash, true);
   journal.note(0, false);
-  journal.note(CatalogueJournal::kMostHere + 5, true);
-  EXPECT_TRUE(journal.here().contains(CatalogueJournal::kMostHere + 5)) << "there is room again";
+  journal.note(0, true);  // it is the last now
+  const BlockHash newest = CatalogueJournal::kMostHere;
+  journal.note(newest, true);
+  EXPECT_TRUE(journal.is_here(newest) && journal.is_here(0) && !journal.is_here(1));
+  const CatalogueChanges last = journal.since(journal.edition() - 2).front();
+  EXPECT_THAT(last.stored, ElementsAre(newest));
+  EXPECT_THAT(last.lost, ElementsAre(1U));
+  const auto before = journal.edition();
+  Hashes all = {1};
+  for (const BlockHash hash : journal.here()) all.insert(hash);
+  journal.settle(all);
+  EXPECT_EQ(journal.edition(), before) << "a settled journal changes nothing";
 }
 
 TEST(CatalogueJournalTest, a_hundred_changes_of_many_blocks_are_reported_in_a_kilobyte) {
   CatalogueJournal journal;
   for (BlockHash hash = 0; hash < 100'000; ++hash) journal.note(hash, true);
-  const Catalogue whole{.hashes = {journal.here().begin(), journal.here().end()},
-                        .edition = journal.edition()};
+  const Catalogue whole{.hashes = journal.here(), .edition = journal.edition()};
   for (BlockHash hash = 0; hash < 50; ++hash) {
     journal.note(hash, false);
     journal.note(100'000 + hash, true);
@@ -117,7 +130,10 @@ struct Pair {
   }
   const KnownPeers::Peer* known() { return near.keeper->peers()->known().find("far"); }
   bool agree() { return known() != nullptr && known()->hashes == here(); }
-  Hashes here() { return far.keeper->peers()->journal().here(); }
+  Hashes here() {
+    const std::vector<BlockHash> all = far.keeper->peers()->journal().here();
+    return {all.begin(), all.end()};
+  }
   bool come_to_agree() {
     return run::eventually([&] {
       step();

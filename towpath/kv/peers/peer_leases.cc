@@ -53,7 +53,7 @@ Result<Bytes> PeerLeases::catalogue() {
   settle();
   Catalogue all{.name_space = options_.share.name_space,
                 .layout = layout(),
-                .hashes = {journal_.here().begin(), journal_.here().end()},
+                .hashes = journal_.here(),
                 .edition = journal_.edition()};
   all.tenants = sort_by_tenant(all.hashes);
   TOWPATH_TRY(all.package, options_.manager->export_package());
