@@ -245,6 +245,7 @@ TEST(ConnectorNodeTest, a_block_that_cannot_go_past_the_page_cache_is_warned_of)
 TEST(ConnectorNodeTest, the_digest_that_was_asked_for_is_what_proves_files) {
   const auto files = sys::TemporaryDirectory::create().value();
   const ConnectorNodeOptions options{.directory = files.path(),
+                                     .disk_bytes = 4 * kMiB,  // all of which is looked through
                                      .digest = kv::DigestAlgorithm::crc32c};
   EXPECT_EQ(Engine(options).serve("first", std::byte{7}), 0U);
   spoil(files.path(), std::byte{7});
