@@ -24,7 +24,10 @@ class StoreDirectoryTest : public ::testing::Test {
     return directory_.path() + "/kv" + (name.empty() ? "" : "/" + name);
   }
   Result<std::unique_ptr<BlockStore>> open() {
-    return BlockStore::open(files_, {.directory = path(), .incarnation = ++incarnation_});
+    return BlockStore::open(files_, {.directory = path(),
+                                     .segment_bytes = kMiB,  // each opening looks through it
+                                     .capacity_bytes = 16 * kMiB,
+                                     .incarnation = ++incarnation_});
   }
   /// With some blocks, and closed again.
   void make_store() {
