@@ -221,7 +221,7 @@ void set_watchdog() {
   (void)::signal(SIGALRM, print_stack);
   (void)::signal(SIGSEGV, print_stack);
   (void)::signal(SIGABRT, print_stack);
-  ::alarm(8);  // what hangs must end
+  ::alarm(60);  // what hangs must end
 }
 
 int live_with_fault_at(std::int64_t n, const Way& way) {

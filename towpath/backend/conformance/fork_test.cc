@@ -16,7 +16,7 @@ class ForkConformance : public PairingTest {
   }
   /// What a child does with what it has inherited; how it exits.
   static int let_go(std::unique_ptr<World> world, agent::Transfer transfer) {
-    ::alarm(30);  // what hangs must end
+    ::alarm(120);  // what hangs must end
     if (!world->near().is_inherited() || world->near().progress()) return 1;
     if (transfer.post().code() != Code::not_ready) return 2;
     if (world->near().metadata().code() != Code::not_ready) return 3;
