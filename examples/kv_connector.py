@@ -199,7 +199,7 @@ def with_files():
 
 
 def grant(place):
-    """Another engine: serves two prompts. Then it is busy, and its blocks are lent all the same, until it
+    """Another engine: serves two prompts. Then it is busy, and its blocks are granted all the same, until it
     is killed."""
     engine = Engine(Connector(MODEL, peers=Peers(place, "prefill", others=["decode"])))
     engine.serve("first", FIRST)
@@ -210,7 +210,7 @@ def grant(place):
 
 def with_peers():
     place = f"scope:example-{os.getpid()}"
-    with subprocess.Popen([sys.executable, __file__, "lend", place]) as prefill:
+    with subprocess.Popen([sys.executable, __file__, "grant", place]) as prefill:
         engine = Engine(Connector(MODEL, peers=Peers(place, "decode", others=["prefill"])))
         while not (engine.finds(FIRST) and engine.finds(SECOND)):
             if prefill.poll() is not None:
@@ -224,7 +224,7 @@ def with_peers():
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["lend"]:
+    if sys.argv[1:2] == ["grant"]:
         grant(sys.argv[2])
     else:
         with_files()

@@ -158,14 +158,14 @@ class FlightTest(CommandTest):
         running = self.bench("--start_block_size", "256K", "--num_iter", 10**9, "--warmup_iter", 1)
         self.addCleanup(running.communicate)
         self.addCleanup(running.kill)
-        ways = []
-        while not ways:  # of the initiator; the target has only its memory
+        paths = []
+        while not paths:  # of the initiator; the target has only its memory
             self.assertIsNone(running.poll(), "ended before it was seen")
             if self.file_of("initiator", running).exists():
                 nodes = {node["node"]: node for node in self.top(self.flights)}
-                ways = nodes.get("initiator", {}).get("ways", [])
+                paths = nodes.get("initiator", {}).get("paths", [])
         self.assertTrue(nodes["initiator"]["runs"])
-        self.assertEqual([(way["peer"], way["backend"], way["op"]) for way in ways],
+        self.assertEqual([(path["peer"], path["backend"], path["op"]) for path in paths],
                          [("target", "shm", "write")])
         table = self.run_command("top", self.flights, "--once").stdout
         self.assertRegex(table, r"target +shm +write +[\d,]+ +[\d.]+ GB/s")
@@ -210,8 +210,8 @@ class FlightTest(CommandTest):
         path = self.file_of("initiator", self.run_bench(*SMALL))
         node, = self.top(path)
         self.assertEqual((node["runs"], node["closed"]), (False, True))
-        self.assertEqual([(way["ended"], way["bytes"], way["failed"], way["in_flight"])
-                          for way in node["ways"]], [(21, 21 * 4096, 0, 0)])
+        self.assertEqual([(path["ended"], path["bytes"], path["failed"], path["in_flight"])
+                          for path in node["paths"]], [(21, 21 * 4096, 0, 0)])
         self.assertIn("was closed", self.run_command("top", self.flights).stdout)
 
     def test_top_says_when_there_is_nothing_to_see(self):

@@ -84,14 +84,14 @@ class ReplayTest(CommandTest):
         hits, hops = reported["hits"], reported["hops"]
         self.assertEqual(sum(hits.values()), reported["blocks"])
         self.assertGreater(hits["peers"], 0)
-        self.assertEqual(hops["borrow"]["bytes"], hits["peers"] * reported["block_bytes"])
-        self.assertEqual(set(hops), {"produce", "pull", "borrow"})
+        self.assertEqual(hops["lease"]["bytes"], hits["peers"] * reported["block_bytes"])
+        self.assertEqual(set(hops), {"produce", "pull", "lease"})
         done = self.replay("--prefill", 3, "--limit", 60, "--report", "run.html", "--capacities", 50,
                            "--tiers", f"host=400,disk={self.folder / 'kv'}:64MiB,peers")
         self.assertRegex(done.stdout, r"peers +[\d,]+ +[\d.]+ %  of 2 other prefills")
         page = (self.folder / "run.html").read_text()
         self.assertIn("<td class=\"\">peers</td>", page)
-        self.assertIn("<td class=\"\">borrow</td>", page)
+        self.assertIn("<td class=\"\">lease</td>", page)
 
     def test_a_neighbour_that_dies_costs_misses_and_no_wrong_byte(self):
         reported = self.report("--prefill", 3, "--decode", 2, "--kill-after", 60, "--tiers",

@@ -20,7 +20,7 @@ enum class Partner {
 };
 
 struct Options {
-  std::string backend;        ///< empty: shm, or UCX with a partner on another host
+  std::string backend;        ///< empty: what the kind of the target's memory takes
   bool all_backends = false;  ///< both agents have every one that opens
   TransferOp op = TransferOp::write;
   MemoryKind local = MemoryKind::system;  ///< or pinned, or device

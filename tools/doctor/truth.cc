@@ -177,15 +177,15 @@ Finding prove(const backend::Registry& registry, const Ends& ends, const Counter
     finding.hint = hint_of(proof.status());
   } else if (!proof->right) {
     finding.verdict = Verdict::no;
-    finding.reason = cat("wrong bytes came back; the way: ", proof->path);
-    finding.hint = "do not use this way; please report it";
+    finding.reason = cat("wrong bytes came back; the path: ", proof->path);
+    finding.hint = "do not use this path; please report it";
   } else {
     const bool straight = went_straight(*proof, ends.device != nullptr);
     finding.verdict = straight ? Verdict::yes : Verdict::degraded;
     finding.reason = cat(counted(*proof), "; the backend says: ", proof->path);
     if (!straight)
       finding.hint = ends.device == nullptr ? "a file system and drive that take O_DIRECT"
-                                            : "see what stands against the straight ways, above";
+                                            : "see what stands against the straight paths, above";
   }
   return finding;
 }

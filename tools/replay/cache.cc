@@ -123,7 +123,7 @@ Status Cache::open_peers(agent::Agent& agent, const layout::LayoutConfig& config
               Neighbours::open(options_, {agent, clock_, block_directory_, tier}, config));
   tiers.push_back(with_mistakes(neighbours_->take_tier(), nullptr));
   below_.push_back(
-      {.place = Place::peers, .down = nullptr, .up = "borrow", .where = neighbours_->where()});
+      {.place = Place::peers, .down = nullptr, .up = "lease", .where = neighbours_->where()});
   return {};
 }
 

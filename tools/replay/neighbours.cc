@@ -53,7 +53,7 @@ void Neighbours::serve() {
 }
 
 std::string Neighbours::where() const {
-  return cat("lent by other prefills, over ", options_.backend, "; proven by digest");
+  return cat("leased from other prefills, over ", options_.backend, "; proven by digest");
 }
 
 }  // namespace towpath::tools::replay

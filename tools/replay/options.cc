@@ -90,7 +90,7 @@ Status read_tiers(const std::string& text, Options& options) {
     return error(Code::invalid_argument, cat("'", printable(text), "' leaves a tier without room"),
                  kWriteSo);
   if (options.peers && options.prefills < 2)
-    return error(Code::invalid_argument, "--tiers peers needs another prefill, to borrow of",
+    return error(Code::invalid_argument, "--tiers peers needs another prefill, to lease from",
                  "add --prefill 2");
   options.disk_blocks = options.store_bytes / kv::room_of({.length = block_bytes});
   return {};

@@ -58,7 +58,7 @@ inline constexpr std::array kHops{
     HopName{"load", &ReplayOutcome::load, Place::disk},
     HopName{"store", &ReplayOutcome::store, Place::object},
     HopName{"fetch", &ReplayOutcome::fetch, Place::object},
-    HopName{"borrow", &ReplayOutcome::lease, Place::peers},
+    HopName{"lease", &ReplayOutcome::lease, Place::peers},
 };
 
 struct NamedHop {

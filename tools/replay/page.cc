@@ -118,7 +118,7 @@ std::string hops_part(const Options& options, const ReplayOutcome& outcome) {
                                            {"p90"},
                                            {"p99"},
                                            {"p99.9"},
-                                           {"by which way", "text"}}};
+                                           {"by which path", "text"}}};
   for (const auto& [name, hop] : hops_of(options, outcome)) {
     const Spread& times = hop.times();
     rows.push_back({{name},

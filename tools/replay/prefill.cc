@@ -82,7 +82,7 @@ class Prefill {
       case MessageKind::finish: ++farewells_; return {};
       case MessageKind::pulled: {
         const auto granted = granted_.find(message.ordinal);
-        if (granted == granted_.end()) return error(Code::internal, "pulled what was not lent");
+        if (granted == granted_.end()) return error(Code::internal, "pulled what was not leased");
         granted_.erase(granted);
         return {};
       }

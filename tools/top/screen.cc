@@ -156,7 +156,7 @@ nlohmann::ordered_json screen_json(const NodeView& node) {
           {"covered_ns", seen.covered().count()},
           {"overtaken", seen.overtaken},
           {"records", seen.records},
-          {"ways", std::move(paths)},
+          {"paths", std::move(paths)},
           {"blocks", found_json(seen)},
           {"notifications", std::move(talks)},
           {"lost", seen.lost}};

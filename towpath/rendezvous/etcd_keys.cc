@@ -5,7 +5,7 @@ namespace towpath::rendezvous::etcd {
 
 namespace {
 
-constexpr std::string_view kMetadata = "/card";
+constexpr std::string_view kMetadata = "/metadata";
 constexpr std::string_view kPart = "/part/";
 
 int digit(char letter) {

@@ -90,7 +90,7 @@ TEST(EtcdMessagesTest, end_of_a_prefix_is_the_next_key) {
 
 TEST(EtcdKeysTest, every_name_has_a_key_and_back) {
   const Keys keys = Keys::in("/towpath/job/").value();
-  EXPECT_EQ(keys.key("decode-0"), "/towpath/job/decode-0/card");
+  EXPECT_EQ(keys.key("decode-0"), "/towpath/job/decode-0/metadata");
   EXPECT_EQ(keys.key({"a/b", "x y"}), "/towpath/job/a%2fb/part/x%20y");
   for (const MetadataName& name :
        {MetadataName("a"), MetadataName("card"), MetadataName("a", "card"),
@@ -100,8 +100,9 @@ TEST(EtcdKeysTest, every_name_has_a_key_and_back) {
 
 TEST(EtcdKeysTest, other_keys_are_not_metadata) {
   const Keys keys = Keys::in("/t").value();
-  for (const char* key : {"", "/t", "/t/", "/t/a", "/t/a/", "/t//card", "/t/a/part/", "/t/a/cards",
-                          "/t/%zz/card", "/t/%2/card", "/t/%41/card", "/x/a/card", "/t/a/part/b/c"})
+  for (const char* key :
+       {"", "/t", "/t/", "/t/a", "/t/a/", "/t//metadata", "/t/a/part/", "/t/a/metadatas",
+        "/t/%zz/metadata", "/t/%2/metadata", "/t/%41/metadata", "/x/a/metadata", "/t/a/part/b/c"})
     EXPECT_FALSE(keys.name(key).has_value()) << key;
   for (const std::string& bad :
        {std::string(), std::string("/"), std::string("a\0b", 3), std::string(600, 'x')})

@@ -9,7 +9,7 @@
 namespace towpath::rendezvous {
 namespace {
 
-constexpr std::string_view kSuffix = ".card";
+constexpr std::string_view kSuffix = ".metadata";
 constexpr std::size_t kMaxFileName = 200;  // of 255, with its suffix
 constexpr int kTouchesPerLease = 3;
 constexpr int kLeasesOfTheDead = 10;

@@ -73,7 +73,7 @@ TEST_F(FileRendezvousTest, watcher_hears_of_others_from_then_on) {
 TEST_F(FileRendezvousTest, metadata_of_a_dead_process_is_not_served_and_goes) {
   ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
   there_->watch(note());
-  age("a.card", 11);
+  age("a.metadata", 11);
   const auto answer = ask(*there_, "a");
   EXPECT_EQ(answer.code(), Code::not_found);
   EXPECT_THAT(answer.status().message(), HasSubstr("has not been heard of for 1"));
@@ -81,10 +81,10 @@ TEST_F(FileRendezvousTest, metadata_of_a_dead_process_is_not_served_and_goes) {
   there_->progress();
   EXPECT_THAT(seen_, ElementsAre("a"));
   const auto later = join();
-  EXPECT_TRUE(exists("a.card")) << "only one that has lain there for long is removed";
-  age("a.card", 100);
+  EXPECT_TRUE(exists("a.metadata")) << "only one that has lain there for long is removed";
+  age("a.metadata", 100);
   const auto last = join();
-  EXPECT_FALSE(exists("a.card"));
+  EXPECT_FALSE(exists("a.metadata"));
   clock_.advance(seconds(4));
   here_->progress();
   EXPECT_EQ(ask(*there_, "a").value(), to_bytes("1")) << "it was only slow";
@@ -92,7 +92,7 @@ TEST_F(FileRendezvousTest, metadata_of_a_dead_process_is_not_served_and_goes) {
 
 TEST_F(FileRendezvousTest, lease_is_kept_while_somebody_makes_progress) {
   ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
-  age("a.card", 11);
+  age("a.metadata", 11);
   clock_.advance(seconds(4));
   here_->progress();
   EXPECT_EQ(ask(*there_, "a").value(), to_bytes("1"));
@@ -110,17 +110,18 @@ TEST_F(FileRendezvousTest, of_two_with_one_name_the_later_has_it_and_the_first_i
 
 TEST_F(FileRendezvousTest, what_is_no_metadata_is_refused_or_passed_over) {
   there_->watch(note());
-  std::ofstream(directory_.file("short.card")) << "TOWP";
-  std::ofstream(directory_.file("odd.card")) << std::string(100, 'x');
-  ASSERT_EQ(mkfifo(directory_.file("pipe.card").c_str(), 0600), 0);
-  ASSERT_EQ(symlink("/etc/hostname", directory_.file("link.card").c_str()), 0);
-  ASSERT_EQ(truncate(directory_.file("odd.card").c_str(), std::int64_t{1} << 40), 0);
+  std::ofstream(directory_.file("short.metadata")) << "TOWP";
+  std::ofstream(directory_.file("odd.metadata")) << std::string(100, 'x');
+  ASSERT_EQ(mkfifo(directory_.file("pipe.metadata").c_str(), 0600), 0);
+  ASSERT_EQ(symlink("/etc/hostname", directory_.file("link.metadata").c_str()), 0);
+  ASSERT_EQ(truncate(directory_.file("odd.metadata").c_str(), std::int64_t{1} << 40), 0);
   EXPECT_EQ(ask(*here_, "short").code(), Code::corrupt);
   EXPECT_EQ(ask(*here_, "odd").code(), Code::out_of_range);
   EXPECT_EQ(ask(*here_, "pipe").code(), Code::corrupt);
   EXPECT_FALSE(ask(*here_, "link").ok());
   ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
-  ASSERT_EQ(rename(directory_.file("a.card").c_str(), directory_.file("b.card").c_str()), 0);
+  ASSERT_EQ(rename(directory_.file("a.metadata").c_str(), directory_.file("b.metadata").c_str()),
+            0);
   EXPECT_EQ(ask(*here_, "b").code(), Code::not_found) << "metadata under another name";
   clock_.advance(seconds(1));
   there_->progress();

@@ -19,12 +19,12 @@ CacheMeter::CacheMeter(const CacheMeterParts& parts, const std::vector<std::stri
     if (flight_ != nullptr) place.flight_name = flight_->add_name(name);
   }
   if (parts.metrics == nullptr) return;
-  const auto gauge = [&](const char* way) {
+  const auto gauge = [&](const char* direction) {
     return &parts.metrics->gauge("towpath_cache_waiting_blocks",
-                                 {{"agent", parts.agent}, {"way", way}});
+                                 {{"agent", parts.agent}, {"direction", direction}});
   };
-  up_ = gauge("up");
-  down_ = gauge("down");
+  up_ = gauge("promotion");
+  down_ = gauge("demotion");
   over_quota_ =
       &parts.metrics->counter("towpath_cache_quota_evictions_total", {{"agent", parts.agent}});
 }

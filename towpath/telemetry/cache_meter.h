@@ -1,7 +1,7 @@
 // CacheMeter: where a cache found the blocks that it was asked for, and how many wait in it.
 //
 //   towpath_cache_blocks_total{agent, found_in}    found_in: "host", "disk", ..., "miss"
-//   towpath_cache_waiting_blocks{agent, way}       way: "up", "down"
+//   towpath_cache_waiting_blocks{agent, direction}  direction: "promotion", "demotion"
 //   towpath_cache_quota_evictions_total{agent}     where tenants have a quota
 //
 // With a flight recorder each question is reported there, too: a record per place that had some.

@@ -52,19 +52,20 @@ TEST(CacheMeterTest, evictions_over_quota_are_counted_through_the_lives_of_a_cac
   }
 }
 
-TEST(CacheMeterTest, who_waits_now_is_reported_by_way) {
+TEST(CacheMeterTest, who_waits_now_is_reported_by_direction) {
   Metrics metrics;
   CacheMeter meter({.metrics = &metrics, .agent = "decode-0"}, {"host"}, 4096);
-  const auto waiting = [&](const char* way) {
-    return metrics.gauge("towpath_cache_waiting_blocks", {{"agent", "decode-0"}, {"way", way}})
+  const auto waiting = [&](const char* direction) {
+    return metrics
+        .gauge("towpath_cache_waiting_blocks", {{"agent", "decode-0"}, {"direction", direction}})
         .value();
   };
   meter.waits(3, 70);
-  EXPECT_EQ(waiting("up"), 3);
-  EXPECT_EQ(waiting("down"), 70);
+  EXPECT_EQ(waiting("promotion"), 3);
+  EXPECT_EQ(waiting("demotion"), 70);
   meter.waits(0, 2);
-  EXPECT_EQ(waiting("up"), 0);
-  EXPECT_EQ(waiting("down"), 2);
+  EXPECT_EQ(waiting("promotion"), 0);
+  EXPECT_EQ(waiting("demotion"), 2);
 }
 
 }  // namespace

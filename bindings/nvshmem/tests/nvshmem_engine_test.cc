@@ -57,7 +57,7 @@ TEST(NvshmemEngineTest, host_stands_in_only_when_it_may) {
   const Finding no{.verdict = Verdict::no, .reason = "not here"};
   const Finding yes{.verdict = Verdict::yes};
   EXPECT_EQ(*choose_engine({.engine = Engine::nvshmem}, yes), Engine::nvshmem);
-  EXPECT_EQ(*choose_engine({.engine = Engine::nvshmem, .host_may_stand_in = true}, no),
+  EXPECT_EQ(*choose_engine({.engine = Engine::nvshmem, .may_fall_back_to_host = true}, no),
             Engine::host);
   EXPECT_EQ(*choose_engine({}, no), Engine::host);
   const auto refused = choose_engine({.engine = Engine::nvshmem}, no);

@@ -57,7 +57,7 @@ Result<KnownPeers::Peer> KnownPeers::open(const Catalogue& all,
         Code::invalid_argument,
         cat("the blocks of ", to_string(package.agent), ", name space '", printable(all.name_space),
             "', are of another cache than those here, '", printable(ours_.name_space), "'"),
-        "borrow from those who serve the same model, in blocks of as many tokens");
+        "lease from those who serve the same model, in blocks of as many tokens");
   peer.layout = {package.agent.incarnation, all.layout};
   peer.hashes = {all.hashes.begin(), all.hashes.end()};
   peer.edition = all.edition;

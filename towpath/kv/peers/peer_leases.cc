@@ -18,7 +18,7 @@ Result<std::unique_ptr<PeerLeases>> PeerLeases::make(const PeerTierOptions& opti
                                                      PeerTier& tier, TieredCache& cache) {
   auto leases = std::unique_ptr<PeerLeases>(new PeerLeases(options, lease, tier, cache));
   TOWPATH_TRY(leases->granted_from_, options.manager->register_layout(
-                                         cache.layout(), {.tier = "lent",
+                                         cache.layout(), {.tier = "leased",
                                                           .first_layer = options.share.first_layer,
                                                           .first_head = options.share.first_head}));
   tier.land_in(leases->granted_from_);

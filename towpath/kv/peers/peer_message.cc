@@ -28,7 +28,7 @@ constexpr wire::FieldRule kPeerRules[] = {
     {kWord, "word", Kind::number, wire::kOne, 5},
     {kSession, "session", Kind::number, wire::kOne},
     {kAsked, "hashes", Kind::bytes, wire::kOne, 8 * kMaxBlocksAsked},
-    {kGranted, "lent", Kind::bytes, wire::kOne, 8 * kGrantedNumbers* kMaxBlocksAsked},
+    {kGranted, "granted", Kind::bytes, wire::kOne, 8 * kGrantedNumbers* kMaxBlocksAsked},
     {kLease, "lease", Kind::number, wire::kOne, INT64_MAX},
     {kChangesLayout, "layout", Kind::number, wire::kAtMostOne},
     {kFrom, "from edition", Kind::number, wire::kAtMostOne},

@@ -92,10 +92,10 @@ Blocks some_blocks() { return {11, 12, 13, 14, 15}; }  // more than are staged a
 
 /// Ranks of one tensor-parallel degree, each a process, and ranks of another that lease.
 void feed(const Place& place, std::uint64_t owners, std::uint64_t lessees) {
-  SCOPED_TRACE(cat(owners, " ranks lend to ", lessees));
+  SCOPED_TRACE(cat(owners, " ranks grant to ", lessees));
   Names grant, lease;
-  for (std::uint64_t i = 0; i < owners; ++i) grant.push_back(cat("lends-", i));
-  for (std::uint64_t i = 0; i < lessees; ++i) lease.push_back(cat("borrows-", i));
+  for (std::uint64_t i = 0; i < owners; ++i) grant.push_back(cat("grants-", i));
+  for (std::uint64_t i = 0; i < lessees; ++i) lease.push_back(cat("leases-", i));
   const Blocks blocks = some_blocks();
   const auto part = [](std::uint64_t ranks, std::uint64_t rank) {
     return Holder::Options{.heads = kHeads / ranks, .first_head = rank * (kHeads / ranks)};

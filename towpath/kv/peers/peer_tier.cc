@@ -382,7 +382,7 @@ Status PeerTier::prove(const Digest& found, const GrantedBlock& granted) {
   if (found == wanted && wanted.salt == granted.hash) return {};
   ++figures_.not_proven;
   return error(Code::corrupt, cat("block ", hex(granted.hash), " came from a peer as ",
-                                  to_string(found), ", and was lent as ", to_string(wanted)));
+                                  to_string(found), ", and was leased as ", to_string(wanted)));
 }
 
 void PeerTier::cut(const TierTask& task, const Link& link, ConstByteSpan came) const {

@@ -487,7 +487,7 @@ TEST_F(PeerTierTest, a_lease_ends_and_so_does_what_is_asked_for_twice) {
   EXPECT_EQ(lessor.sessions(), 0U);
   EXPECT_EQ(lessor.ended_leases(), 1U);
   EXPECT_EQ(granted({.session = 2, .hashes = {11, 11, 11, 11}}), 3U)
-      << "as much as is lent at once";
+      << "as much as is leased at once";
   EXPECT_EQ(granted({.session = 3, .hashes = {11}}), 0U);
   lessor.release(lessee, 2);
   EXPECT_EQ(granted({.session = 4, .hashes = {11}}), 1U);

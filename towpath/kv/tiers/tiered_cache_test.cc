@@ -91,13 +91,14 @@ TEST_F(TieredCacheTest, where_blocks_are_found_is_counted_by_tier) {
 TEST_F(TieredCacheTest, who_waits_is_reported_until_the_cache_ends) {
   meter_ = {.metrics = &metrics_, .agent = "node"};
   open({.batch_blocks = 2, .batch_at_least = 2});
-  const auto waiting = [&](const char* way) {
-    return metrics_.gauge("towpath_cache_waiting_blocks", {{"agent", "node"}, {"way", way}})
+  const auto waiting = [&](const char* direction) {
+    return metrics_
+        .gauge("towpath_cache_waiting_blocks", {{"agent", "node"}, {"direction", direction}})
         .value();
   };
   make_all(1, 8);
   ASSERT_TRUE(cache_->flush().ok());
-  EXPECT_EQ(waiting("down"), 0);
+  EXPECT_EQ(waiting("demotion"), 0);
   evict_all();
   std::vector<CachedBlock> wanted;
   for (BlockHash hash = 1; hash <= 5; ++hash) wanted.push_back({hash, {}});
@@ -106,13 +107,14 @@ TEST_F(TieredCacheTest, who_waits_is_reported_until_the_cache_ends) {
     ASSERT_TRUE(promotion.ok());
     make_all(11, 13);
     EXPECT_TRUE(cache_->progress());
-    EXPECT_EQ(waiting("up"), static_cast<std::int64_t>(cache_->figures().waiting_promotions));
-    EXPECT_EQ(waiting("down"), static_cast<std::int64_t>(cache_->figures().waiting_demotions));
-    EXPECT_GT(waiting("up"), 0);
-    EXPECT_GT(waiting("down"), 0);
+    EXPECT_EQ(waiting("promotion"),
+              static_cast<std::int64_t>(cache_->figures().waiting_promotions));
+    EXPECT_EQ(waiting("demotion"), static_cast<std::int64_t>(cache_->figures().waiting_demotions));
+    EXPECT_GT(waiting("promotion"), 0);
+    EXPECT_GT(waiting("demotion"), 0);
   }
   cache_.reset();
-  EXPECT_EQ(waiting("up") + waiting("down"), 0);
+  EXPECT_EQ(waiting("promotion") + waiting("demotion"), 0);
 }
 
 TEST_F(TieredCacheTest, a_small_batch_waits_for_company_but_not_for_ever) {

@@ -57,7 +57,7 @@ enum class Engine : std::uint8_t { host, nvshmem };
 
 struct EngineWish {
   Engine engine = Engine::host;
-  bool host_may_stand_in = false;
+  bool may_fall_back_to_host = false;
 };
 /// What to use, by what probe_nvshmem() found. Errors: unsupported (no NVSHMEM, and the host may
 /// not be used instead), with the finding's reason and hint.

@@ -125,7 +125,7 @@ Finding probe_nvshmem(const NvshmemOptions& options) {
 
 Result<Engine> choose_engine(const EngineWish& wish, const Finding& nvshmem) {
   if (wish.engine == Engine::host || nvshmem.verdict == Verdict::yes) return wish.engine;
-  if (wish.host_may_stand_in) return Engine::host;
+  if (wish.may_fall_back_to_host) return Engine::host;
   return error(Code::unsupported, nvshmem.reason, nvshmem.hint);
 }
 

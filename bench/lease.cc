@@ -81,7 +81,7 @@ class Borrower {
 
   void meet() {
     const Channel& owner = child_.channel();
-    side_ = std::make_unique<Side>("borrower", block_, count());
+    side_ = std::make_unique<Side>("lessee", block_, count());
     must(side_->keeper->peers()->learn(owner.receive()));
     const std::uint64_t theirs = std::stoull(std::string(as_text(owner.receive())));
     owner.send(must(side_->keeper->peers()->catalogue()));
@@ -175,7 +175,7 @@ int run(Options options) {
                      .processors = {ours.processors, reference.processors}});
   }
   bench.measure({.title = "blocks of a peer over TCP",
-                 .ours = "hold(): asked for, lent, pulled, proven by XXH3-64 and let go",
+                 .ours = "hold(): asked for, granted, pulled, proven by XXH3-64 and let go",
                  .reference = "one transfer of the same bytes, which proves nothing"},
                 std::move(cases));
   return bench.finish();
