@@ -224,6 +224,7 @@ InboundData* MessageBackend::begin_data(Rail& rail, const Frame& frame) {
     links_->break_off(rail.link, fits);
     return nullptr;
   }
+  if ((frame.header.flags & kStale) != 0 && !may_answer(rail)) return nullptr;  // it is asked again
   if (frame.payload_bytes == 0) {
     protocol_->take(rail, frame);
     return nullptr;

@@ -123,7 +123,7 @@ void MessageBackend::offer_notes(Link& link) {
   }
   if (!notes.is_asked_again && notes.taken == notes.reported_taken) return;
   Rail* const rail = link.up();
-  if (rail == nullptr) return;  // the link is about to be lost
+  if (rail == nullptr || !may_answer(*rail)) return;  // or the link is about to be lost
   links_->send_plain(*rail, FrameKind::noted, 0, notes.taken);
   notes.is_asked_again = false;  // now: what throws comes again
   notes.reported_taken = notes.taken;

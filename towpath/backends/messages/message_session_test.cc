@@ -252,8 +252,13 @@ TEST_P(MessageSessionTest, peer_that_asks_and_reads_no_answer_is_lost_before_muc
   const std::function<void(Rogue&, std::uint64_t)> asks[] = {
       [&](Rogue& rogue, std::uint64_t n) { rogue.read(piece, n); },
       [](Rogue& rogue, std::uint64_t n) { rogue.send_plain(FrameKind::alive, kAnswerMe, n); },
-      [](Rogue& rogue, std::uint64_t n) { rogue.send_plain(FrameKind::fence, 0, n << 32U); }};
-  const std::size_t enough[] = {8, 100, 100};
+      [](Rogue& rogue, std::uint64_t n) { rogue.send_plain(FrameKind::fence, 0, n << 32U); },
+      [&](Rogue& rogue, std::uint64_t n) {
+        rogue.note(n, "and is told that it was taken");
+        far_.backend->progress();
+      }};
+  const std::size_t enough[] = {8, 100, 100, 100};
+  const std::uint64_t notes[] = {0, 0, 0, 100};
   for (std::size_t kind = 0; kind < std::size(asks); ++kind) {
     Rogue rogue(network_, *decode_connection_info(far_.backend->connection_info()), kind + 1);
     for (int i = 0; i < 10; ++i) far_.backend->progress(), rogue.progress();
@@ -263,7 +268,7 @@ TEST_P(MessageSessionTest, peer_that_asks_and_reads_no_answer_is_lost_before_muc
     settle_far();
     network_.stalled = 0;
     far_.events.notifications.clear();
-    rogue.note(1, "it is heard no more");
+    rogue.note(notes[kind] + 1, "it is heard no more");
     settle_far();
     EXPECT_TRUE(far_.events.notifications.empty()) << "kind " << kind;
   }
