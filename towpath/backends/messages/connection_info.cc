@@ -41,11 +41,14 @@ constexpr FieldRule kKeyRules[] = {
 };
 constexpr Schema kKeySchema("message backend memory key", kKeyRules);
 
-constexpr Tag kSession = required(1), kPartyAddress = required(2), kLink = optional(3);
+constexpr std::uint64_t kMostLeaseMs = std::uint64_t{7} * 24 * 3600 * 1000;
+constexpr Tag kSession = required(1), kPartyAddress = required(2), kLink = optional(3),
+              kLease = optional(4);
 constexpr FieldRule kPartyRules[] = {
     {kSession, "session", Kind::number, kOne},
     {kPartyAddress, "address", Kind::bytes, kAtMostOne, kMaxAddressBytes},
     {kLink, "link", Kind::number, kAtMostOne},
+    {kLease, "lease", Kind::number, kAtMostOne, kMostLeaseMs},
 };
 constexpr Schema kPartySchema("message backend party", kPartyRules);
 
@@ -88,6 +91,10 @@ Status take(PartyData& data, const Field& field) {
   }
   if (field.tag() == kLink) {
     data.link = field.number();
+    return {};
+  }
+  if (field.tag() == kLease) {
+    data.lease = std::chrono::milliseconds(field.number());
     return {};
   }
   data.session = field.number();
@@ -136,6 +143,8 @@ Bytes encode(const PartyData& data) {
   out.put_number(kSession, data.session);
   if (!data.address.empty()) out.put_bytes(kPartyAddress, data.address);
   if (data.link != 0) out.put_number(kLink, data.link);
+  if (data.lease.count() != 0)
+    out.put_number(kLease, static_cast<std::uint64_t>(data.lease / std::chrono::milliseconds(1)));
   return finished(std::move(out));
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include <towpath/core/bytes.h>
+#include <towpath/core/clock.h>
 #include <towpath/core/result.h>
 #include <towpath/core/secret.h>
 
@@ -40,6 +41,8 @@ struct PartyData {
   /// Of a dialler: its session of the link's first rail, by which further ones join. Of a listener
   /// that takes further ones: its session. 0: the sender has one rail only.
   std::uint64_t link = 0;
+  /// Of a dialler: its Timing::lease, in whole milliseconds; 0: not said.
+  Duration lease{};
 };
 
 Bytes encode(const ConnectionInfo& info);

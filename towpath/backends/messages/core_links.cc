@@ -213,8 +213,8 @@ InboundWrite* MessageBackend::begin_write(const Frame& frame) {
   InboundWrite& inbound = writes_.take();
   inbound.begin(frame, target_, [this, &inbound] {
     const FrameHeader& header = inbound.frame.header;
-    return is_fresh(header.echo, clock_.now(), timing_) &&
-           links_->find_by_peer(header.session) != nullptr;  // it was not fenced off
+    const Rail* const rail = links_->find_by_peer(header.session);  // null: it was fenced off
+    return rail != nullptr && is_fresh(header.echo, clock_.now(), rail->lease);
   });
   return &inbound;
 }

@@ -42,7 +42,7 @@ void MessageBackend::open_sessions(telemetry::Metrics* metrics) {
 }
 
 net::SessionParty MessageBackend::party(std::uint64_t session, std::uint64_t link) const {
-  PartyData data{.session = session, .link = link};
+  PartyData data{.session = session, .address = {}, .link = link, .lease = timing_.lease};
   if (!carrier_.has_connections) data.address = info_.address;
   return {.agent = self_, .instance = info_.instance, .data = encode(data)};
 }
@@ -115,7 +115,7 @@ Status MessageBackend::accept(const InboundText& inbound) {
                               .numbers = {.ours = session, .theirs = data.session},
                               .address = data.address,
                               .connection = inbound.from,
-                              .label = data.link};
+                              .label = {.link = data.link, .lease = data.lease}};
   return sessions_->accept(std::move(accepting), path);
 }
 
@@ -135,9 +135,10 @@ Status MessageBackend::take_confirmation(const InboundText& inbound) {
 // Of a link that the peer has already, or the first of a new one.
 Result<Rail*> MessageBackend::keep_accepted(const net::Session& session) {
   const auto [ours, theirs] = session.numbers();
-  const bool joins = session.label() != 0 && session.label() != theirs;
+  const auto [link_number, lease] = session.label();
+  const bool joins = link_number != 0 && link_number != theirs;
   Link* const joined =
-      joins ? links_->find_accepted(session.peer().instance, session.label()) : nullptr;
+      joins ? links_->find_accepted(session.peer().instance, link_number) : nullptr;
   if (joins && (joined == nullptr || joined->peer() != session.peer().agent))
     return error(Code::denied, "a rail of a link that there is not, or not any more");
   if (joined != nullptr && joined->rails.size() >= kMostRailsOfOne)
@@ -147,8 +148,10 @@ Result<Rail*> MessageBackend::keep_accepted(const net::Session& session) {
   if (joins)
     rail = std::make_unique<Rail>(*joined);
   else
-    link = std::make_unique<Link>(false, session.peer(), session.label());
-  TOWPATH_TRY(links_->know(joins ? *rail : *link->rails.front(), theirs));
+    link = std::make_unique<Link>(false, session.peer(), link_number);
+  Rail& accepted = joins ? *rail : *link->rails.front();
+  accepted.lease = lease.count() == 0 ? timing_.lease : std::min(lease, timing_.lease);
+  TOWPATH_TRY(links_->know(accepted, theirs));
   try {
     if (joins) joined->has_moved = true;
     return joins ? links_->keep(ours, std::move(rail)) : links_->keep(ours, std::move(link));

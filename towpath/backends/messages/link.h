@@ -44,7 +44,7 @@ namespace towpath::backends::messages {
 struct Timing {
   Duration heartbeat;  ///< a silent side speaks up after this long
   Duration timeout;    ///< a side that is silent for so long is lost
-  Duration lease;      ///< how old a grant may be when bytes are placed under it
+  Duration lease;  ///< how old a grant of the peer's may be: a writer's; its owner may ask for less
   /// Until when bytes sent under a grant heard at `at` may land. Clocks of two machines may run
   /// unevenly: by less than one part in 64, and a millisecond.
   Instant dead_after(Instant at) const {
@@ -87,6 +87,9 @@ class Rail {
   Status why;            ///< when lost
   bool is_left = false;  ///< and others do what it had to do
 
+  /// How old a grant may be when bytes that come here are placed under it. Never more than the
+  /// writer said: it counts on that.
+  Duration lease{};
   std::uint64_t peer_stamp = 0;  ///< the newest; 0: none
   Instant stamp_heard_at;
   bool asked = false;  ///< for a fresh stamp
@@ -206,9 +209,9 @@ inline void Rail::heard(const FrameHeader& header, Instant now) {
 }
 
 /// Whether an owner whose clock says `now` may place bytes under this grant.
-inline bool is_fresh(std::uint64_t echo, Instant now, const Timing& timing) {
+inline bool is_fresh(std::uint64_t echo, Instant now, Duration lease) {
   const auto age = static_cast<std::uint64_t>(now.nanoseconds) - echo;
-  return echo != 0 && age <= static_cast<std::uint64_t>(timing.lease.count());
+  return echo != 0 && age <= static_cast<std::uint64_t>(lease.count());
 }
 
 }  // namespace towpath::backends::messages

@@ -36,7 +36,7 @@ inline Carrier carrier_of(net::testing::FakeNetwork& network, bool takes_devices
 /// A backend and memory.
 struct Side {
   Side(net::testing::FakeNetwork& network, const Clock& clock, const std::string& name,
-       bool takes_devices = false)
+       bool takes_devices = false, const ::towpath::backend::Params& params = {})
       : self{name, 7}, pool(kPool) {
     const auto open_cuda = []() -> Result<std::shared_ptr<device::Driver>> {
       TOWPATH_TRY(auto driver,
@@ -46,7 +46,8 @@ struct Side {
     backend::Registry registry;
     EXPECT_TRUE(
         registry.add(message_type(carrier_of(network, takes_devices), {.open = open_cuda})).ok());
-    auto opened = registry.open("UCX", {.self = self, .clock = &clock, .events = &events});
+    auto opened =
+        registry.open("UCX", {.self = self, .clock = &clock, .events = &events, .params = params});
     EXPECT_TRUE(opened.ok()) << opened.status().to_string();
     backend = *std::move(opened);
     port = network.last();

@@ -72,6 +72,41 @@ TEST_P(MessageBackendTest, late_bytes_of_a_stopped_owner_never_land) {
   EXPECT_TRUE(near_.events.losses.empty());
 }
 
+// The owner would take a grant of eight seconds, the writer counts on one.
+TEST_P(MessageBackendTest, late_bytes_never_land_at_an_owner_with_other_heartbeats) {
+  Side slow(network_, clock_, "slow", false, {{"heartbeat_ms", "2000"}, {"timeout_ms", "8000"}});
+  const auto path = near_.backend->connect(slow.self, slow.backend->connection_info()).value();
+  const auto remote =
+      near_.backend->import_memory(*path, slow.region(), slow.memory->key()).value();
+  const auto settle_both = [&] {
+    for (int i = 0; i < 100; ++i) near_.backend->progress(), slow.backend->progress();
+  };
+  const auto post_to_slow = [&] {
+    segments_ = {{.local = near_.memory.get(),
+                  .remote = remote.get(),
+                  .local_address = near_.region().address,
+                  .remote_address = slow.region().address,
+                  .length = kPool}};
+    near_.operation->post(
+        {.op = TransferOp::write, .connection = path.get(), .segments = segments_});
+  };
+  settle_both();
+  network_.port(slow.port).stopped = true;
+  const auto before = slow.pool;
+  post_to_slow();
+  near_.backend->progress();
+  near_.operation->cancel();
+  clock_.advance(near_.backend->capabilities().quiescence_bound + milliseconds(1));
+  near_.backend->progress();
+  ASSERT_EQ(done(), 1U);
+  network_.port(slow.port).stopped = false;
+  settle_both();
+  EXPECT_TRUE(slow.pool == before) << "a byte landed after the end";
+  post_to_slow();
+  settle_both();
+  EXPECT_TRUE(slow.pool == near_.pool);
+}
+
 TEST_P(MessageBackendTest, owner_that_was_slow_is_asked_again) {
   settle();
   network_.port(far_.port).stopped = true;

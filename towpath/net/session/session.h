@@ -42,6 +42,12 @@ struct SessionPeer {
   std::string name;  ///< as reports name it
 };
 
+/// What a dialler's hello says to the engine; unread here.
+struct SessionLabel {
+  std::uint64_t link = 0;
+  Duration lease{};
+};
+
 class Session {
  public:
   Session(SessionPeer peer, SessionNumbers numbers, Instant now)
@@ -52,7 +58,7 @@ class Session {
   const SessionPeer& peer() const noexcept { return peer_; }
   const SessionNumbers& numbers() const noexcept { return numbers_; }
   /// The engine's own, since its handshake began.
-  std::uint64_t label() const noexcept { return label_; }
+  const SessionLabel& label() const noexcept { return label_; }
   bool is_dialling() const noexcept { return std::holds_alternative<DialHandshake>(handshake_); }
   bool is_up() const noexcept { return is_up_; }
   /// What the carrier reported of its endpoint: to be acted on outside of the carrier.
@@ -128,7 +134,7 @@ class Session {
 
   const SessionPeer peer_;
   SessionNumbers numbers_;
-  std::uint64_t label_ = 0;
+  SessionLabel label_;
   std::variant<std::monostate, DialHandshake, AcceptHandshake> handshake_;
   std::unique_ptr<MessageEndpoint> endpoint_;
   std::uint64_t connection_ = 0;  ///< over which the peer's messages come, if the carrier has any

@@ -46,7 +46,7 @@ struct SessionPath {
   SessionNumbers numbers;
   ConstByteSpan address;         ///< of its worker; not needed to answer over a connection
   std::uint64_t connection = 0;  ///< over which a hello came (net::Message::from)
-  std::uint64_t label = 0;       ///< Session::label()
+  SessionLabel label{};
 };
 
 class Sessions {
