@@ -118,8 +118,10 @@ TlsStream::TlsStream(TlsStreamParts parts)
   }
   SSL_set_connect_state(ssl_);
   X509_VERIFY_PARAM* const wanted = SSL_get0_param(ssl_);
-  if (X509_VERIFY_PARAM_set1_ip_asc(wanted, parts_.host.c_str()) != 1)
-    X509_VERIFY_PARAM_set1_host(wanted, parts_.host.c_str(), 0);
+  // Without one, OpenSSL believes a certificate of any host.
+  if (X509_VERIFY_PARAM_set1_ip_asc(wanted, parts_.host.c_str()) != 1 &&
+      X509_VERIFY_PARAM_set1_host(wanted, parts_.host.c_str(), 0) != 1)
+    broken_ = error(Code::exhausted, "libssl has no memory for the name of the other side");
   ERR_clear_error();
 }
 
@@ -174,7 +176,10 @@ Result<std::size_t> TlsStream::write_parts(std::span<const ConstByteSpan> parts)
 // ok: bytes were moved, or none can be now, or the other side has ended.
 Status TlsStream::after(int returned) {
   waits_for_input_ = false;
-  if (returned == 1) return is_proven() ? Status() : broken_;
+  if (returned == 1) {
+    if (!is_proven()) broken_ = error(Code::denied, "the other side has proven nothing");
+    return broken_;
+  }
   switch (SSL_get_error(ssl_, returned)) {
     case SSL_ERROR_WANT_READ: waits_for_input_ = true; return {};
     case SSL_ERROR_WANT_WRITE: return {};

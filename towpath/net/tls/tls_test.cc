@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -154,24 +155,31 @@ TEST(TlsTest, peer_that_closes_in_the_handshake_is_lost) {
   EXPECT_EQ(client->write_some(as_bytes("hello")).code(), Code::peer_lost);
 }
 
-// OpenSSL's, which takes another allocator only before it allocates.
-bool has_memory = true;
+// Allocations that OpenSSL is still given; below 0: all. It takes another allocator only before its
+// first.
+std::int64_t allocations_left = -1;
+
+bool may_allocate() {
+  if (allocations_left > 0) --allocations_left;
+  return allocations_left != 0;
+}
+
 const bool kIsReplaced =
-    CRYPTO_set_mem_functions(
-        [](std::size_t size, const char*, int) { return has_memory ? std::malloc(size) : nullptr; },
-        [](void* old, std::size_t size, const char*, int) {
-          return has_memory ? std::realloc(old, size) : nullptr;
-        },
-        [](void* old, const char*, int) { std::free(old); }) == 1;
+    CRYPTO_set_mem_functions([](std::size_t size, const char*,
+                                int) { return may_allocate() ? std::malloc(size) : nullptr; },
+                             [](void* old, std::size_t size, const char*, int) {
+                               return may_allocate() ? std::realloc(old, size) : nullptr;
+                             },
+                             [](void* old, const char*, int) { std::free(old); }) == 1;
 
 TEST(TlsTest, without_memory_a_connection_fails_and_the_process_goes_on) {
   ASSERT_TRUE(kIsReplaced);
   auto [near, far] = sys::make_memory_streams({});
   const auto context = TlsContext::from_token(token());
   const Stream first = context->server(std::move(near));
-  has_memory = false;
+  allocations_left = 0;
   const Stream second = context->server(std::move(far));
-  has_memory = true;
+  allocations_left = -1;
   Bytes into(16);
   EXPECT_TRUE(first->read_some(into).ok());
   EXPECT_EQ(second->read_some(into).code(), Code::exhausted);
@@ -239,6 +247,24 @@ TEST_F(TlsCertificatesTest, certificates_of_one_authority_open_and_others_do_not
   wrong_host.send("hello");
   EXPECT_EQ(wrong_host.sender.code(), Code::denied) << wrong_host.sender.to_string();
   EXPECT_EQ(wrong_host.heard.text, "");
+}
+
+// The first allocation that fails: each one of those that a connection begins with.
+TEST_F(TlsCertificatesTest, without_memory_no_other_host_is_believed) {
+  const auto client = TlsContext::from_certificates(issue("client", "ca", "DNS:client")).value();
+  const auto server = TlsContext::from_certificates(issue("server", "ca", "DNS:moved")).value();
+  bool is_over = false;
+  for (std::int64_t n = 1; !is_over; ++n) {
+    auto [near, far] = sys::make_memory_streams();
+    allocations_left = n;
+    Stream dials = client->client(std::move(near), "host");
+    is_over = allocations_left > 0;
+    allocations_left = -1;
+    Talk talk(std::move(dials), server->server(std::move(far)));
+    talk.send("hello");
+    ASSERT_EQ(talk.heard.text, "") << "allocation " << n;
+    ASSERT_FALSE(talk.sender.ok()) << "allocation " << n;
+  }
 }
 
 TEST_F(TlsCertificatesTest, token_and_certificate_do_not_meet) {
