@@ -46,8 +46,11 @@ class TcpLoop {
   Instant now() const noexcept { return clock_->now(); }
   /// The socket's tag, never 0. Errors: exhausted.
   Result<std::uint64_t> add(int fd, TcpSocketOwner& owner) {
-    TOWPATH_TRY(poller_.add(fd, next_tag_));
-    owners_.emplace(next_tag_, &owner);
+    owners_.emplace(next_tag_, &owner);  // first: it may throw
+    if (Status added = poller_.add(fd, next_tag_); !added.ok()) {
+      owners_.erase(next_tag_);
+      return added;
+    }
     return next_tag_++;
   }
   /// A tag that no socket has.

@@ -223,8 +223,8 @@ void TcpWorker::on_event(const run::PollEvent& event) {
 
 // No descriptor is free, and a port that is watched would be reported again and again.
 void TcpWorker::close_for_now(Port& port, const Status& why) {
+  loop_.wake(*this, loop_.now() + kClosedFor);  // first: it may throw
   loop_.remove(port.listener.fd(), std::exchange(port.tag, 0));
-  loop_.wake(*this, loop_.now() + kClosedFor);
   context_.listener.on_refused(to_string(port.listener.address()), why);
 }
 
