@@ -1,11 +1,11 @@
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <utility>
 
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
-#include <towpath/core/check.h>
 #include <towpath/core/format.h>
 #include <towpath/net/tls/tls_stream.h>
 
@@ -87,23 +87,27 @@ long TlsStream::control(BIO* bio, int command, long, void*) {
   return command == BIO_CTRL_EOF && self(bio).ended_ ? 1 : 0;
 }
 
+// One for all streams. Null: libcrypto has no memory, now.
 const BIO_METHOD* TlsStream::method() {
-  static const BIO_METHOD* const kMethod = [] {
-    BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "towpath");
-    TOWPATH_CHECK(made != nullptr, "libcrypto has no memory");
-    BIO_meth_set_read(made, pull);
-    BIO_meth_set_write(made, push);
-    BIO_meth_set_ctrl(made, control);
-    return made;
-  }();
-  return kMethod;
+  static std::atomic<const BIO_METHOD*> known{nullptr};
+  if (const BIO_METHOD* const made = known.load(std::memory_order_acquire)) return made;
+  BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "towpath");
+  if (made == nullptr) return nullptr;
+  BIO_meth_set_read(made, pull);
+  BIO_meth_set_write(made, push);
+  BIO_meth_set_ctrl(made, control);
+  const BIO_METHOD* of_another_thread = nullptr;
+  if (known.compare_exchange_strong(of_another_thread, made)) return made;
+  BIO_meth_free(made);
+  return of_another_thread;
 }
 
 TlsStream::TlsStream(TlsStreamParts parts)
     : parts_(std::move(parts)),
       ssl_(SSL_new(parts_.role == TlsRole::client ? parts_.library->client
                                                   : parts_.library->server)) {
-  BIO* const bio = BIO_new(method());
+  const BIO_METHOD* const how = method();
+  BIO* const bio = how != nullptr ? BIO_new(how) : nullptr;
   if (ssl_ == nullptr || bio == nullptr) {
     BIO_free(bio);
     broken_ = error(Code::exhausted, "libssl has no memory for another connection");
