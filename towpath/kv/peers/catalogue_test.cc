@@ -146,6 +146,25 @@ struct Pair {
   std::function<bool(Holder&, const agent::Notification&)> hinder;  // true: it does not come, now
 };
 
+TEST(CatalogueTest, a_block_that_a_full_catalogue_lacks_is_in_it_again_when_a_peer_keeps_it) {
+  Pair pair;
+  const CatalogueJournal& journal = pair.far.keeper->peers()->journal();
+  pair.far.put(11);
+  pair.step();
+  ASSERT_TRUE(journal.is_here(11));
+  for (BlockHash other = 1'000; journal.is_here(11); ++other) {
+    ASSERT_LT(other, 2 * CatalogueJournal::kMostHere);
+    (void)pair.far.block_directory->add(other, 0);
+    if (other % 1'000 == 0) (void)pair.far.keeper->take_news();
+  }
+  ASSERT_TRUE(pair.far.keeper->has(11));
+  pair.near.put(11);
+  EXPECT_TRUE(run::eventually([&] {
+    pair.step();
+    return journal.is_here(11);
+  }));
+}
+
 PeerMessage::Word word_of(const agent::Notification& note) {
   return decode_peer_message(note.message).value().word;
 }

@@ -44,6 +44,7 @@ struct Holder {
   explicit Holder(const std::string& name, const Options& reported)
       : options(reported), node(name) {
     TieredKeeperParts parts{.clock = &node.clock, .memory = node.build(kind(), options.heads)};
+    block_directory = parts.block_directory.get();
     if (options.disk != nullptr)
       parts.below.push_back(
           DiskTier::open(*options.disk, {.directory = "/kv",
@@ -111,6 +112,7 @@ struct Holder {
   Options options;
   blockcopy::testing::TransferNode node;
   std::function<void()> others;  // driven while this one waits
+  BlockDirectory* block_directory = nullptr;  // the keeper's
   std::unique_ptr<TieredKeeper> keeper;
 };
 

@@ -96,10 +96,20 @@ void PeerLeases::settle() {
 /// Noted is what is so now: of a block that came and went there are other news to come.
 void PeerLeases::note_changes(const BlockDirectory::Events& news) {
   if (news.some_were_lost) return settle();
-  const unsigned leased = 1U << options_.tier;
   for (const BlockEvent& event : news.events)
-    if (event.tier != options_.tier)
-      journal_.note(event.hash, (options_.block_directory->tiers_of(event.hash) & ~leased) != 0);
+    if (event.tier != options_.tier) journal_.note(event.hash, is_here(event.hash));
+}
+
+/// A peer that keeps a block waits to hear that it is here, too: one that is not reported any more,
+/// among so many, must be again.
+void PeerLeases::name_again(std::span<const BlockHash> kept) {
+  for (const BlockHash hash : kept)
+    if (!journal_.is_here(hash) && is_here(hash)) journal_.note(hash, true);
+}
+
+bool PeerLeases::is_here(BlockHash hash) const {
+  const unsigned leased = 1U << options_.tier;
+  return (options_.block_directory->tiers_of(hash) & ~leased) != 0;
 }
 
 Status PeerLeases::report(const std::string& peer, const PeerMessage& message) {
@@ -135,7 +145,10 @@ Status PeerLeases::hear(const agent::Notification& note) {
   if (message.word == PeerMessage::Word::ask) lessor_.ask(note.from, message);
   if (message.word == PeerMessage::Word::release) lessor_.release(note.from, message.session);
   if (message.word == PeerMessage::Word::grant) tier_.hear(note.from.name, message);
-  if (message.word == PeerMessage::Word::changes) tier_.hear(note.from, message.changes);
+  if (message.word == PeerMessage::Word::changes) {
+    tier_.hear(note.from, message.changes);
+    name_again(message.changes.stored);
+  }
   if (message.word == PeerMessage::Word::behind && exchange_)
     exchange_->hear_behind(note.from.name, message.changes);
   return {};

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include <towpath/kv/figures.h>
@@ -62,6 +63,8 @@ class PeerLeases {
  private:
   PeerLeases(const PeerTierOptions& options, Duration lease, PeerTier& tier, TieredCache& cache);
   void settle();
+  void name_again(std::span<const BlockHash> kept);
+  bool is_here(BlockHash hash) const;
   void answer_all();
   std::vector<TenantId> sort_by_tenant(std::vector<BlockHash>& hashes) const;
 
