@@ -111,7 +111,7 @@ struct Holder {
 
   Options options;
   blockcopy::testing::TransferNode node;
-  std::function<void()> others;  // driven while this one waits
+  std::function<void()> others;               // driven while this one waits
   BlockDirectory* block_directory = nullptr;  // the keeper's
   std::unique_ptr<TieredKeeper> keeper;
 };
