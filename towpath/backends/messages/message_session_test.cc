@@ -121,6 +121,69 @@ class Rogue final : public net::MessageListener {
   std::optional<InboundText> inbound_;
 };
 
+/// Is written to, and keeps to no rule but the handshake's.
+class RogueOwner final : public net::MessageListener {
+ public:
+  explicit RogueOwner(FakeNetwork& network)
+      : worker_(network.open(kFrameBytes, *this)), info(make_connection_info(worker_->address())) {}
+
+  net::BodySink* on_message(const net::Message& message) override {
+    const FrameHeader header = decode_frame(message.head, message.body_bytes)->header;
+    if (header.kind == FrameKind::write) last_write = header.id;
+    if (header.kind != FrameKind::hello) return nullptr;
+    inbound_.emplace([this, is_begun = header.id != 0](InboundText& inbound, bool) {
+      is_begun ? confirm(inbound.text) : answer(inbound.text);
+    });
+    inbound_->begin(*decode_frame(message.head, message.body_bytes), 0);
+    return &*inbound_;
+  }
+  void on_broken(void*, const Status&) override {}
+  void send(FrameKind kind, std::uint8_t flags, std::uint64_t id) {
+    auto buffer = worker_->buffers().take();
+    FrameWriter(*buffer,
+                {.kind = kind, .flags = flags, .session = kSession, .stamp = ++stamp_, .id = id})
+        .finish();
+    sealer_->seal(head_of(*buffer));
+    EXPECT_TRUE(endpoint_->send(std::move(buffer), nullptr, 0, {}).ok());
+  }
+  void progress() { worker_->progress(); }
+  bool is_up() const { return sealer_.has_value(); }
+
+ private:
+  static constexpr std::uint64_t kSession = 77;
+
+  void answer(ConstByteSpan hello) {
+    const auto address = worker_->address();
+    const net::SessionParty self{
+        .agent = kIdentity,
+        .instance = info.instance,
+        .data = encode(PartyData{kSession, {address.begin(), address.end()}})};
+    accepts_.emplace(net::AcceptHandshake::begin({info.secret, "ucx"}, self, hello).value());
+    const PartyData dialler = decode_party_data(accepts_->dialler().data).value();
+    auto buffer = worker_->buffers().take();
+    FrameWriter frame(*buffer,
+                      {.kind = FrameKind::hello, .session = kSession, .id = dialler.session});
+    frame.append(accepts_->answer());
+    frame.finish();
+    endpoint_ = worker_->connect(dialler.address, std::move(buffer), this).value();
+  }
+  void confirm(ConstByteSpan confirmation) {
+    sealer_.emplace(accepts_->take(confirmation).value().sending);
+  }
+
+  std::unique_ptr<net::MessageWorker> worker_;
+  std::optional<net::AcceptHandshake> accepts_;
+  std::unique_ptr<net::MessageEndpoint> endpoint_;
+  std::optional<net::Sealer> sealer_;
+  std::optional<InboundText> inbound_;
+  std::uint64_t stamp_ = 0;
+
+ public:
+  const ConnectionInfo info;
+  static inline const AgentIdentity kIdentity{"rogue", 1};
+  std::uint64_t last_write = 0;
+};
+
 INSTANTIATE_TEST_SUITE_P(Bodies, MessageSessionTest, ::testing::Values(Bodies::whole), kBothWays);
 
 TEST_P(MessageSessionTest, secret_of_the_metadata_is_in_no_message) {
@@ -272,6 +335,38 @@ TEST_P(MessageSessionTest, peer_that_asks_and_reads_no_answer_is_lost_before_muc
     settle_far();
     EXPECT_TRUE(far_.events.notifications.empty()) << "kind " << kind;
   }
+}
+
+// A write that is stale goes again: half a mebibyte for each answer of a hundred bytes.
+TEST_P(MessageSessionTest, owner_that_calls_all_stale_and_reads_nothing_is_lost_before_much_waits) {
+  RogueOwner rogue(network_);
+  const std::uint64_t port = network_.last();
+  const auto path = near_.backend->connect(RogueOwner::kIdentity, encode(rogue.info)).value();
+  const RegionDescriptor region{.address = 4096, .length = kPool};
+  const auto remote =
+      near_.backend->import_memory(*path, region, encode(MemoryKey{5, 4096, kPool})).value();
+  const auto turns = [&](int count) {
+    for (int i = 0; i < count; ++i) near_.backend->progress(), rogue.progress();
+  };
+  turns(10);
+  ASSERT_TRUE(rogue.is_up());
+  rogue.send(FrameKind::alive, 0, 0);  // a grant
+  segments_ = {{.local = near_.memory.get(),
+                .remote = remote.get(),
+                .local_address = near_.region().address,
+                .remote_address = region.address,
+                .length = kPool}};
+  near_.operation->post({.op = TransferOp::write, .connection = path.get(), .segments = segments_});
+  turns(10);
+  ASSERT_GT(rogue.last_write, 0U);
+  network_.stalled = port;
+  for (std::uint64_t i = 0; i < 100; ++i)
+    rogue.send(FrameKind::wrote, kStale, rogue.last_write + i);
+  turns(200);
+  EXPECT_EQ(near_.events.losses.size(), 1U);
+  clock_.advance(near_.backend->capabilities().quiescence_bound + std::chrono::milliseconds(1));
+  turns(10);
+  EXPECT_EQ(outcome().code(), Code::peer_lost);
 }
 
 TEST_P(MessageSessionTest, who_begins_and_does_not_confirm_is_forgotten) {
