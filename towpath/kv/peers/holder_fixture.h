@@ -116,4 +116,15 @@ struct Holder {
   std::unique_ptr<TieredKeeper> keeper;
 };
 
+/// Each learns of the other; `near` drives `far` while it waits.
+inline void meet(Holder& near, Holder& far) {
+  ASSERT_TRUE(far.learn(near.catalogue()).ok());
+  const Status learned = near.learn(far.catalogue());
+  ASSERT_TRUE(learned.ok()) << learned.to_string();
+  near.others = [before = near.others, &far] {
+    if (before) before();
+    (void)far.keeper->progress();
+  };
+}
+
 }  // namespace towpath::kv::testing

@@ -16,19 +16,9 @@ using blockcopy::testing::kBlocks;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using testing::Holder;
+using testing::meet;
 
 class PeerTierTest : public testing::PeersTest {};
-
-/// Each learns of the other; `near` drives `far` while it waits.
-void meet(Holder& near, Holder& far) {
-  ASSERT_TRUE(far.learn(near.catalogue()).ok());
-  const Status learned = near.learn(far.catalogue());
-  ASSERT_TRUE(learned.ok()) << learned.to_string();
-  near.others = [before = near.others, &far] {
-    if (before) before();
-    (void)far.keeper->progress();
-  };
-}
 
 TEST_F(PeerTierTest, a_peers_blocks_are_held_as_ones_own) {
   Holder far("far", {}), near("near", {});
@@ -82,16 +72,6 @@ TEST_F(PeerTierTest, parts_of_two_ranks_make_a_block_and_a_rank_takes_its_part) 
   EXPECT_EQ(third.granting().staged, 1U);
 }
 
-TEST_F(PeerTierTest, a_peer_that_has_all_of_a_block_is_asked_for_it_alone) {
-  Holder part("a part", {.heads = 1}), all("whole", {}), near("near", {});
-  part.put(21);
-  all.put(21);
-  meet(near, part);
-  meet(near, all);
-  EXPECT_TRUE(near.get(21).ok()) << near.granting().last_failure.to_string();
-  EXPECT_EQ(near.granting().staged, 0U) << "it lands in its slot";
-}
-
 TEST_F(PeerTierTest, what_a_peer_has_in_files_is_staged_there) {
   sys::MemoryFileSystem disk;
   Holder far("far", {.disk = &disk}), near("near", {});
@@ -143,25 +123,6 @@ TEST_F(PeerTierTest, what_a_peer_has_no_more_is_a_miss_and_the_rest_is_granted) 
   EXPECT_FALSE(near.keeper->has(1));
   EXPECT_TRUE(near.get(2).ok());
   EXPECT_EQ(near.granting().failed_sessions, 0U);
-}
-
-TEST_F(PeerTierTest, where_one_owner_fails_another_is_asked) {
-  auto first = std::make_unique<Holder>("a", Holder::Options{});
-  Holder second("b", {}), near("near", {});
-  for (const BlockHash hash : {11U, 12U}) {
-    first->put(hash);
-    second.put(hash);
-  }
-  meet(near, *first);
-  near.others = nullptr;
-  meet(near, second);
-  first.reset();
-  const BlockHash wanted[] = {11, 12};
-  near.bring(wanted);
-  EXPECT_TRUE(near.get(11).ok()) << near.granting().last_failure.to_string();
-  EXPECT_TRUE(near.get(12).ok());
-  EXPECT_EQ(near.granting().failed_sessions, 1U) << "together";
-  EXPECT_EQ(near.granting().leased, 2U);
 }
 
 TEST_F(PeerTierTest, what_is_leased_goes_down_to_files_and_never_to_peers) {
