@@ -148,7 +148,7 @@ const KnownPeers::Peer* KnownPeers::find(const std::string& name) const {
   return known == peers_.end() ? nullptr : &known->second;
 }
 
-std::vector<std::string> KnownPeers::owners_of(BlockHash hash) const {
+std::vector<std::string> KnownPeers::owners_of(BlockHash hash, const Names& without) const {
   const layout::IndexRange ours = ours_.heads();
   std::vector<std::string> owners;
   for (std::uint64_t covered = ours.first; covered < ours.first + ours.count;) {
@@ -157,7 +157,9 @@ std::vector<std::string> KnownPeers::owners_of(BlockHash hash) const {
     for (auto peer = peers_.begin(); peer != peers_.end(); ++peer) {
       const layout::IndexRange theirs = peer->second.share.heads();
       const std::uint64_t end = theirs.first + theirs.count;
-      if (theirs.first > covered || end <= reached || !peer->second.hashes.contains(hash)) continue;
+      if (theirs.first > covered || end <= reached || !peer->second.hashes.contains(hash) ||
+          without.contains(peer->first))
+        continue;
       next = peer;
       reached = end;
     }

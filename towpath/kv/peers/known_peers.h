@@ -10,6 +10,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -40,6 +41,7 @@ Result<CacheShare> share_of(const Catalogue& catalogue, const blockcopy::OpenPac
 
 class KnownPeers {
  public:
+  using Names = std::set<std::string>;
   struct Peer {
     Digest catalogue;  ///< of the last one
     blockcopy::LayoutHandle layout;
@@ -76,7 +78,8 @@ class KnownPeers {
   /// Null: unknown. Until the next call of another member.
   const Peer* find(const std::string& name) const;
   /// The fewest peers that, by their heads, have all of ours of it together; none: they do not.
-  std::vector<std::string> owners_of(BlockHash hash) const;
+  /// None of those `without` is among them.
+  std::vector<std::string> owners_of(BlockHash hash, const Names& without = {}) const;
   const std::map<std::string, Peer>& all() const { return peers_; }
   std::size_t size() const { return peers_.size(); }
   /// Grows when somebody is met for the first time, or in a new life.

@@ -71,11 +71,18 @@ void PeerTier::begin(TierTask& task) {
   place(task, nobody);
 }
 
-/// Among those who have it; `why` where nobody has.
-void PeerTier::place(TierTask& task, const Status& why) {
-  const std::vector<std::string> owners = known_.owners_of(task.hash);
-  if (owners.empty()) return task.end(why);
-  const auto want = std::make_shared<Want>(Want{&task, owners.size(), owners.size() > 1});
+/// Among those who have it, and have not said that there is `no_room` now; `why` where nobody has.
+void PeerTier::place(TierTask& task, const Status& why, KnownPeers::Names no_room) {
+  const std::vector<std::string> owners = known_.owners_of(task.hash, no_room);
+  if (owners.empty()) {
+    if (no_room.empty() || known_.owners_of(task.hash).empty()) return task.end(why);
+    return task.end(error(Code::exhausted,
+                          cat("peer '", printable(*no_room.begin()), "' has no room now for block ",
+                              hex(task.hash), ", and nobody else has it"),
+                          "ask again when others are done"));
+  }
+  const auto want =
+      std::make_shared<Want>(Want{&task, owners.size(), owners.size() > 1, std::move(no_room)});
   for (const std::string& owner : owners) links_[owner].waiting.push_back(want);
 }
 
@@ -83,10 +90,10 @@ void PeerTier::end(Want& want, Status how) {
   if (want.task != nullptr) std::exchange(want.task, nullptr)->end(std::move(how));
 }
 
-/// A peer does not have it after all: another may.
+/// A peer does not have it after all, or cannot grant it now: another may.
 void PeerTier::miss(Want& want, const Status& why) {
   if (want.is_unwanted) return end(want, error(Code::cancelled, "nobody wants it any more"));
-  if (want.task != nullptr) place(*std::exchange(want.task, nullptr), why);
+  if (want.task != nullptr) place(*std::exchange(want.task, nullptr), why, want.no_room);
 }
 
 /// What is on its way ends when it has come, or cannot come any more.
@@ -235,8 +242,8 @@ Result<bool> PeerTier::step(const std::string& name, Link& link, Session& sessio
   return false;
 }
 
-/// Who gets what of it. What the peer has not given is not looked for there again, but where it
-/// says that it has it.
+/// Who gets what of it. What the peer has not given is looked for at others; where it says that it
+/// has it and no room, it is known to have it still.
 std::vector<PeerTier::Part> PeerTier::sort_out(const std::string& name, const Session& session) {
   std::map<BlockHash, GrantedBlock> granted;
   for (const GrantedBlock& one : *session.granted) granted[one.hash] = one;
@@ -248,13 +255,10 @@ std::vector<PeerTier::Part> PeerTier::sort_out(const std::string& name, const Se
       parts.push_back({want, given->second});
       continue;
     }
-    if (std::ranges::find(session.not_now, hash) != session.not_now.end()) {
-      end(*want, error(Code::exhausted,
-                       cat("peer '", printable(name), "' has no room now for block ", hex(hash)),
-                       "ask again when others are done"));
-      continue;
-    }
-    known_.lose(name, hash);
+    if (std::ranges::find(session.not_now, hash) != session.not_now.end())
+      want->no_room.insert(name);
+    else
+      known_.lose(name, hash);
     miss(*want, error(Code::not_found,
                       cat("peer '", printable(name), "' has block ", hex(hash), " no more")));
   }

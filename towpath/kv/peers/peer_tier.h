@@ -83,8 +83,9 @@ class PeerTier final : public BlockTier {
   struct Want {
     TierTask* task;
     std::size_t parts_missing;
-    bool is_shared;            // by peers, each of whom may end it while another's bytes come
-    bool is_unwanted = false;  // and yet bytes may land
+    bool is_shared;               // by peers, each of whom may end it while another's bytes come
+    KnownPeers::Names no_room{};  // peers that have it, and cannot grant it now
+    bool is_unwanted = false;     // and yet bytes may land
   };
   using Wants = std::deque<std::shared_ptr<Want>>;
   struct Part {
@@ -127,7 +128,7 @@ class PeerTier final : public BlockTier {
 
   explicit PeerTier(PeerTierOptions options);
 
-  void place(TierTask& task, const Status& why);
+  void place(TierTask& task, const Status& why, KnownPeers::Names no_room = {});
   void miss(Want& want, const Status& why);
   void end(Want& want, Status how);
 
