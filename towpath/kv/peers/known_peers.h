@@ -77,8 +77,9 @@ class KnownPeers {
   const CacheShare& ours() const { return ours_; }
   /// Null: unknown. Until the next call of another member.
   const Peer* find(const std::string& name) const;
-  /// The fewest peers that, by their heads, have all of ours of it together; none: they do not.
-  /// None of those `without` is among them.
+  /// The fewest peers that, by their heads, have all of ours of it together, and of those that
+  /// would do as well the ones with the fewest heads; none: they do not. None of those `without` is
+  /// among them.
   std::vector<std::string> owners_of(BlockHash hash, const Names& without = {}) const;
   const std::map<std::string, Peer>& all() const { return peers_; }
   std::size_t size() const { return peers_.size(); }

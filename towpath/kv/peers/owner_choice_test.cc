@@ -39,6 +39,31 @@ TEST_F(OwnerChoiceTest, a_peer_that_has_all_of_a_block_is_asked_for_it_alone) {
   EXPECT_EQ(near.granting().staged, 0U) << "it lands in its slot";
 }
 
+TEST_F(OwnerChoiceTest, a_peer_of_an_equal_share_goes_before_one_that_has_more_heads) {
+  Holder wide("a wide one", {.heads = 4}), exact("exact", {}), near("near", {});
+  wide.put(21);
+  wide.put(22);
+  exact.put(21);
+  meet(near, wide);
+  meet(near, exact);
+  EXPECT_TRUE(near.get(21).ok()) << near.granting().last_failure.to_string();
+  EXPECT_EQ(near.granting().staged, 0U) << "it lands in its slot";
+  EXPECT_EQ(wide.granting().granted, 0U);
+  EXPECT_TRUE(near.get(22).ok()) << near.granting().last_failure.to_string();
+  EXPECT_EQ(near.granting().staged, 1U);
+}
+
+TEST_F(OwnerChoiceTest, of_peers_that_reach_as_far_the_one_with_fewer_heads_is_asked) {
+  Holder wide("a wide one", {.heads = 4}), three("three", {.heads = 3}), near("near", {});
+  wide.put(21);
+  three.put(21);
+  meet(near, wide);
+  meet(near, three);
+  EXPECT_TRUE(near.get(21).ok()) << near.granting().last_failure.to_string();
+  EXPECT_EQ(wide.granting().granted, 0U);
+  EXPECT_EQ(three.granting().granted, 1U);
+}
+
 TEST_F(OwnerChoiceTest, where_one_owner_fails_another_is_asked) {
   auto first = std::make_unique<Holder>("a", Holder::Options{});
   Holder second("b", {}), near("near", {});
