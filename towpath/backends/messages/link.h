@@ -44,7 +44,7 @@ namespace towpath::backends::messages {
 struct Timing {
   Duration heartbeat;  ///< a silent side speaks up after this long
   Duration timeout;    ///< a side that is silent for so long is lost
-  Duration lease;  ///< how old a grant of the peer's may be: a writer's; its owner may ask for less
+  Duration lease;      ///< how old a grant may be; an owner goes by the writer's if that is shorter
   /// Until when bytes sent under a grant heard at `at` may land. Clocks of two machines may run
   /// unevenly: by less than one part in 64, and a millisecond.
   Instant dead_after(Instant at) const {
