@@ -71,28 +71,29 @@ def ask(port, path, body=None):
         return json.loads(answer.read())
 
 
-def eventually(is_true, why):
-    """Asks again and again: another program's state has no descriptor to wait on."""
+def eventually(process, is_true, why):
+    """Asks the program again and again. Between two questions its end is waited for: it has nothing else to wait on."""
     until = time.monotonic() + 60
     while not is_true():
         assert time.monotonic() < until, why()
-        time.sleep(0.05)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.05)
+            raise AssertionError(f"{process.args[0]} has ended: {why()}")
 
 
 @contextlib.contextmanager
 def running(words, port, log, path):
-    """A program that listens at `port`, killed at the end."""
+    """A program that listens at `port`: its process, killed at the end."""
     with open(log, "w") as output:
         process = subprocess.Popen([str(word) for word in words], stdout=output, stderr=output)
     try:
         def answers():
-            assert process.poll() is None, log.read_text()[-2000:]
             with contextlib.suppress(OSError, urllib.error.HTTPError):
                 ask(port, path)
                 return True
 
-        eventually(answers, log.read_text)
-        yield
+        eventually(process, answers, lambda: log.read_text()[-2000:])
+        yield process
     finally:
         process.kill()
         process.wait()
@@ -110,15 +111,6 @@ def chat(port, messages):
     return said["choices"][0]["message"]["content"], said["timings"]["cache_n"]
 
 
-def await_kept(port, states):
-    """An answer is complete before its state is kept."""
-    def figures():
-        return ask(port, "/towpath/figures")
-
-    eventually(lambda: figures()["kept"] >= states, figures)
-    return figures()
-
-
 class Bench:
     """The programs, with two slots for more conversations."""
 
@@ -126,6 +118,18 @@ class Bench:
         self.work, self.root, self.shared = work, root, root / "shared"
         (self.shared / "slots").mkdir(parents=True, exist_ok=True)
         make_model(self.shared / "model.gguf")
+        self.sidecar = None
+
+    def await_kept(self, port, states):
+        """An answer is complete before its state is kept."""
+        reported = []
+
+        def is_kept():
+            reported.append(ask(port, "/towpath/figures"))
+            return reported[-1]["kept"] >= states
+
+        eventually(self.sidecar, is_kept, lambda: reported[-1])
+        return reported[-1]
 
     @contextlib.contextmanager
     def running(self):
@@ -136,7 +140,7 @@ class Bench:
         sidecar = [sys.executable, "-m", "towpath.llama", "--server", f"http://127.0.0.1:{behind}", "--port", port,
                    "--slots", self.shared / "slots", "--directory", self.work / "kv"]
         with running(server, behind, self.work / "llama.log", "/props"), \
-                running(sidecar, port, self.work / "sidecar.log", "/towpath/figures"):
+                running(sidecar, port, self.work / "sidecar.log", "/towpath/figures") as self.sidecar:
             yield port
 
 
@@ -162,7 +166,7 @@ def llama_server(work):
                 there, computed = there + cached, computed + len(talk) - cached
                 # The answer, and what the user says to it.
                 talk += tokens + [numbers.randrange(3, 259) for _ in range(40)]
-            figures = await_kept(port, len(talks))
+            figures = bench.await_kept(port, len(talks))
             assert figures["failed"] == 0, figures
     harness.say("a chat, and a bit flipped in each state")
     with bench.running() as port:
@@ -172,7 +176,7 @@ def llama_server(work):
         chat(port, [{"role": "user", "content": "a third " * 40}])
         more = [*messages, {"role": "assistant", "content": answer}, {"role": "user", "content": "and now?"}]
         again, cached = chat(port, more)
-        assert cached > 300 and await_kept(port, 4)["restored"] == 1, f"{cached} tokens were there"
+        assert cached > 300 and bench.await_kept(port, 4)["restored"] == 1, f"{cached} tokens were there"
         for blob in (work / "kv").glob("*.blob"):
             harness.flip(blob, blob.stat().st_size // 2)
     with bench.running() as port:
