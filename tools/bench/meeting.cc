@@ -18,13 +18,13 @@ constexpr Duration kNap = std::chrono::milliseconds(20);
 /// A partner is lost when it is silent for longer than its next word may take: a busy machine may
 /// leave a process without a processor for seconds.
 backend::Params params_of(const backend::BackendType& type, Duration timeout) {
-  using std::chrono::milliseconds;
-  constexpr milliseconds kUsual{5000}, kLongest{std::chrono::hours(24)};  // what backends take
+  constexpr Duration kShortest = std::chrono::seconds(5);
+  constexpr Duration kLongest = std::chrono::hours(24);  // that backends take
   const bool has_heartbeats = std::ranges::find(type.params, "heartbeat_ms",
                                                 &backend::ParamInfo::name) != type.params.end();
-  if (!has_heartbeats || timeout <= kUsual) return {};
-  const Duration silence = std::min<Duration>(timeout, kLongest);
-  return {{"timeout_ms", cat(silence / milliseconds(1))}};
+  if (!has_heartbeats) return {};
+  const Duration silence = std::clamp(timeout, kShortest, kLongest);
+  return {{"timeout_ms", cat(silence / std::chrono::milliseconds(1))}};
 }
 
 Result<std::unique_ptr<rendezvous::PeerRendezvous>> open_rendezvous(const Options& options,

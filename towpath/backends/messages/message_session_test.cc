@@ -317,7 +317,7 @@ TEST_P(MessageSessionTest, peer_that_asks_and_reads_no_answer_is_lost_before_muc
       [](Rogue& rogue, std::uint64_t n) { rogue.send_plain(FrameKind::alive, kAnswerMe, n); },
       [](Rogue& rogue, std::uint64_t n) { rogue.send_plain(FrameKind::fence, 0, n << 32U); },
       [&](Rogue& rogue, std::uint64_t n) {
-        rogue.note(n, "and is told that it was taken");
+        rogue.note(n, "an answer says that it was taken");
         far_.backend->progress();
       }};
   const std::size_t enough[] = {8, 100, 100, 100};

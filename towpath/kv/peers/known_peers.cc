@@ -150,15 +150,15 @@ const KnownPeers::Peer* KnownPeers::find(const std::string& name) const {
 
 std::vector<std::string> KnownPeers::owners_of(BlockHash hash, const Names& without) const {
   const layout::IndexRange ours = ours_.heads();
-  const std::uint64_t last = ours.first + ours.count;
+  const std::uint64_t past = ours.first + ours.count;
   std::vector<std::string> owners;
-  for (std::uint64_t covered = ours.first; covered < last;) {
+  for (std::uint64_t covered = ours.first; covered < past;) {
     auto next = peers_.end();  // that reaches furthest: each part costs a lease
     std::uint64_t reached = covered;
     std::uint64_t heads = 0;  // of what it gives: as few as will do, since a block is pulled whole
     for (auto peer = peers_.begin(); peer != peers_.end(); ++peer) {
       const layout::IndexRange theirs = peer->second.share.heads();
-      const std::uint64_t end = std::min(theirs.first + theirs.count, last);
+      const std::uint64_t end = std::min(theirs.first + theirs.count, past);
       const bool is_better = end > reached || (end == reached && theirs.count < heads);
       if (theirs.first > covered || !is_better || !peer->second.hashes.contains(hash) ||
           without.contains(peer->first))
