@@ -29,14 +29,27 @@ def tell_skipped(report):
         print(f"{len(names)} skipped: {reason}: {' '.join(names)}", flush=True)
 
 
+def failed(report):
+    """The names of the tests that failed."""
+    return [case.get("name") for case in cases_of(report) if case.get("status") == "fail"]
+
+
+# What a program of GoogleTest says of a case that did not fail: while it runs, and in the list at the end.
+NO_FAILURE = [
+    r"^\[ RUN      \] (.*)\n(?:(?!\[ RUN).*\n)*?\[ +(?:OK|SKIPPED) \] \1 \(.*\n",
+    r"^\[  SKIPPED \] .*\n",
+]
+
+
 def tell_failures(report, most=8000):
     """Prints what each failing test said, without its parts that went well: in a log that was cut the
     reason must be found there, and conformance tests say 30,000 characters when all is well."""
     for case in cases_of(report):
         if case.get("status") != "fail":
             continue
-        said = re.sub(r"^\[ RUN      \] (.*)\n(?:(?!\[ RUN).*\n)*?\[ +(?:OK|SKIPPED) \] \1 \(.*\n", "",
-                      case.findtext("system-out") or "", flags=re.MULTILINE)
+        said = case.findtext("system-out") or ""
+        for pattern in NO_FAILURE:
+            said = re.sub(pattern, "", said, flags=re.MULTILINE)
         if len(said) > most:
             said = f"{said[:most // 2]}\n[... {len(said) - most} characters ...]\n{said[-most // 2:]}"
         print(f"\n--- {case.get('name')} failed after {float(case.get('time')):.1f} s:\n{said}", flush=True)
