@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t kBroughtAtOnce = 32;                    // by a hint
 constexpr Duration kHintLook = std::chrono::milliseconds(1);  // at what a hint waits for
+constexpr Duration kAskAgain = std::chrono::milliseconds(20);
 
 bool holds_blocks(HintAction action) {
   return action == HintAction::pin || action == HintAction::retain || action == HintAction::share;
@@ -82,7 +83,7 @@ bool HintRunner::advance(Running& hint, Instant now) {
   take_arrived(hint, now);
   for (const BlockHash hash : std::exchange(hint.left, {}))
     if (!hint.is_clipped && !do_for(hint, hash, now)) hint.left.push_back(hash);
-  if (!hint.is_clipped && brings_blocks(hint.order.action)) bring(hint);
+  if (!hint.is_clipped && brings_blocks(hint.order.action) && now >= hint.ask_at) bring(hint);
   if (hint.coming) return false;
   return hint.is_clipped || hint.left.empty() || !may_still_be_done(hint, now);
 }
@@ -104,13 +105,25 @@ bool HintRunner::may_still_be_done(const Running& hint, Instant now) const {
 
 void HintRunner::take_arrived(Running& hint, Instant now) {
   if (!hint.coming) return;
+  auto hash = hint.asked.begin();
   for (Promoted& one : hint.coming->take()) {
+    const BlockHash asked = *hash++;
+    hint.refused.erase(asked);
     if (one.status.ok() && hint.order.action == HintAction::prefetch) ++hint.done;
     if (one.status.ok() && hint.order.action == HintAction::pin)
       hold(hint, std::move(one.block), now);
-    if (one.status.code() == Code::exhausted) hint.is_clipped = true;
+    if (one.status.code() == Code::exhausted) take_refused(hint, asked, std::move(one.status), now);
   }
   hint.coming.reset();
+}
+
+/// There is no room for it now. It waits behind the others.
+void HintRunner::take_refused(Running& hint, BlockHash hash, Status refusal, Instant now) {
+  hint.refused.insert(hash);
+  hint.refusal = std::move(refusal);
+  if (now >= *hint.begun + options_.grace) return;
+  hint.left.push_back(hash);
+  hint.ask_at = now + kAskAgain;
 }
 
 /// False: not yet.
@@ -183,6 +196,8 @@ void HintRunner::bring(Running& hint) {
   Result<Promotion> coming = cache_.promote(wanted, kUnhurriedPriority);
   if (!coming.ok()) return;  // too much waits: at the next look
   hint.coming = *std::move(coming);
+  hint.asked.clear();
+  for (const CachedBlock& block : wanted) hint.asked.push_back(block.hash);
   hint.left = std::move(others);
 }
 
@@ -190,9 +205,11 @@ void HintRunner::answer(const Running& hint) {
   HintAnswer said{.number = hint.order.number,
                   .blocks = hint.done,
                   .left = hint.order.blocks.size() - hint.done};
-  if (hint.is_clipped) {
+  if (hint.is_clipped || !hint.refused.empty()) {
     said.outcome = hint.done > 0 ? HintOutcome::clipped : HintOutcome::rejected;
-    said.why = cat("hints hold ", held_.size(), " blocks, and at most ", options_.most_held);
+    said.why = hint.is_clipped
+                   ? cat("hints hold ", held_.size(), " blocks, and at most ", options_.most_held)
+                   : hint.refusal.to_string();
   } else if (hint.done == 0) {
     said.outcome = HintOutcome::rejected;
     said.why = "its blocks are not kept";

@@ -4,8 +4,9 @@
 //                                              |
 //                                [ held until `keep` is over ]
 //
-// Blocks that no tier has yet, since they are being saved, are waited for a little. What is held is
-// a share of the slots at most, so that engines always find others. Thread: loop, the keeper's.
+// Blocks that no tier has yet, since they are being saved, are waited for a little, and those for
+// which a tier, a peer or the pool has no room now are asked for again as long. What is held is a
+// share of the slots at most, so that engines always find others. Thread: loop, the keeper's.
 #pragma once
 
 #include <algorithm>
@@ -56,6 +57,10 @@ class HintRunner {
     std::optional<Instant> begun{};
     std::deque<BlockHash> left{};  // in order; nothing was done for them yet
     std::optional<Promotion> coming{};
+    std::vector<BlockHash> asked{};           // what is coming, in that order
+    Instant ask_at{};                         // not before
+    std::unordered_set<BlockHash> refused{};  // as exhausted, when last asked for
+    Status refusal{};                         // of the last one
     std::unordered_set<BlockHash> offered{};  // to the tiers below
     std::uint64_t done = 0;
     bool is_clipped = false;
@@ -74,6 +79,7 @@ class HintRunner {
   bool advance(Running& hint, Instant now);
   bool may_still_be_done(const Running& hint, Instant now) const;
   void take_arrived(Running& hint, Instant now);
+  void take_refused(Running& hint, BlockHash hash, Status refusal, Instant now);
   bool do_for(Running& hint, BlockHash hash, Instant now);
   void hold(Running& hint, BlockRef block, Instant now);
   bool demote(Running& hint, BlockHash hash);

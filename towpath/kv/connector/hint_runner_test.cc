@@ -3,12 +3,15 @@
 
 #include <towpath/kv/connector/hint_runner.h>
 #include <towpath/kv/tiers/cache_fixture.h>
+#include <towpath/kv/tiers/memory_tier_fixture.h>
 
 namespace towpath::kv {
 namespace {
 
 using std::chrono::seconds;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::uint64_t kHeldByHints = 4;  // of eight slots
 
@@ -60,7 +63,25 @@ class HintRunnerTest : public testing::CacheFixture {
     evict_all();
   }
 
+  /// Blocks from .. to in a tier that says `refuse` of its first `times` reads of each.
+  void make_in_refusing_tier(BlockHash from, BlockHash to, int times) {
+    auto tier = std::make_unique<testing::MemoryTier>(TierIndex{2});
+    testing::MemoryTier& refusing = *tier;
+    others_.push_back(std::move(tier));
+    open_hints();
+    refusing.block_directory = block_directory_.get();
+    for (const BlockHash hash : blocks(from, to)) {
+      refusing.blocks[hash] = {digest_of(content(hash), 5), content(hash)};
+      block_directory_->add(hash, refusing.index());
+    }
+    refusing.refuse = [this, times](const TierTask& task) -> Status {
+      if (reads_[task.hash]++ >= times) return {};
+      return error(Code::exhausted, "not now");
+    };
+  }
+
   std::optional<HintRunner> hints_;
+  std::map<BlockHash, int> reads_;
 };
 
 TEST_F(HintRunnerTest, what_is_prefetched_is_in_memory_when_it_is_wanted) {
@@ -120,6 +141,41 @@ TEST_F(HintRunnerTest, hints_have_a_share_of_the_memory_and_no_more) {
       << "they are held";
   EXPECT_EQ(ask(HintAction::prefetch, 1, 8).outcome, HintOutcome::clipped);
   EXPECT_TRUE(make(99)) << "others find a slot";
+}
+
+TEST_F(HintRunnerTest, hint_that_finds_no_slot_says_so_and_blames_no_share) {
+  open_hints();
+  make_below(1, 2);
+  std::vector<BlockRef> held;
+  for (BlockHash hash = 11; hash <= 18; ++hash) held.push_back(make(hash));
+  const HintAnswer none = ask(HintAction::prefetch, 1, 2);
+  EXPECT_EQ(none.outcome, HintOutcome::rejected);
+  EXPECT_THAT(none.why, AllOf(HasSubstr("slot"), Not(HasSubstr("hints hold"))));
+  held.pop_back();
+  const HintAnswer one = ask(HintAction::pin, 1, 2);
+  EXPECT_EQ(one.outcome, HintOutcome::clipped);
+  EXPECT_EQ(one.blocks, 1U);
+  EXPECT_THAT(one.why, Not(HasSubstr("hints hold")));
+}
+
+TEST_F(HintRunnerTest, block_that_cannot_be_had_now_is_asked_for_again_and_stops_no_other) {
+  make_in_refusing_tier(1, 3, 2);
+  make_all(4, 4);
+  const HintAnswer said = ask(HintAction::prefetch, 1, 4);
+  EXPECT_EQ(said.outcome, HintOutcome::accepted) << said.why;
+  EXPECT_EQ(said.blocks, 4U);
+  for (const BlockHash hash : blocks(1, 3)) EXPECT_EQ(reads_[hash], 3) << hash;
+}
+
+TEST_F(HintRunnerTest, block_that_cannot_be_had_in_time_is_left_with_why) {
+  make_in_refusing_tier(1, 2, 1'000'000);
+  make_all(3, 4);
+  const HintAnswer said = ask(HintAction::prefetch, 1, 4);
+  EXPECT_EQ(said.outcome, HintOutcome::clipped);
+  EXPECT_EQ(said.blocks, 2U);
+  EXPECT_THAT(said.why, HasSubstr("not now"));
+  EXPECT_LE(reads_[1], 30) << "it is not asked at each look";
+  EXPECT_EQ(ask(HintAction::pin, 1, 2).outcome, HintOutcome::rejected);
 }
 
 TEST_F(HintRunnerTest, what_is_retained_stays_and_nothing_is_brought_for_it) {

@@ -48,7 +48,7 @@ struct HintOrder {
 
 enum class HintOutcome : std::uint8_t {
   accepted = 1,  ///< done, for all blocks that there are
-  clipped = 2,   ///< done for the first of them: the rest is over the share of memory
+  clipped = 2,   ///< done for some: the rest is over the share of memory, or had no room in time
   rejected = 3,  ///< for none of them
 };
 /// "accepted", ...

@@ -57,11 +57,15 @@ class MemoryTier final : public BlockTier {
   bool is_slow = false;
   bool waits_for_company = false;  ///< what is begun waits until the next progress()
   std::function<void(const TierTask&)> on_begin;
+  std::function<Status(const TierTask&)> refuse;  ///< what it does not do, and why
   std::function<void()> on_progress, on_cancel;
   BlockDirectory* block_directory = nullptr;
 
  private:
   Status done(TierTask& task) {
+    if (refuse) {
+      if (Status refused = refuse(task); !refused.ok()) return refused;
+    }
     if (task.kind == TierTask::Kind::put) {
       if (digest_of(task.bytes, task.digest.salt, task.digest.algorithm) != task.digest)
         return error(Code::corrupt, "the bytes do not match");
