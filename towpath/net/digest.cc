@@ -1,23 +1,17 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include <towpath/core/check.h>
 #include <towpath/net/digest.h>
+#include <towpath/net/openssl_memory.h>
 
 namespace towpath::net {
 
-// OpenSSL fails at these only when it has no memory, or was built without SHA-256.
 struct Sha256::Context {
-  Context() : state(EVP_MD_CTX_new()) { begin(); }
-  ~Context() { EVP_MD_CTX_free(state); }
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
-  void begin() const {
-    TOWPATH_CHECK(state != nullptr && EVP_DigestInit_ex(state, EVP_sha256(), nullptr) == 1,
-                  "libcrypto has no SHA-256");
-  }
+  Context() { begin(); }
+  void begin() const { done(EVP_DigestInit_ex(state.get(), EVP_sha256(), nullptr)); }
 
-  EVP_MD_CTX* const state;
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state{allocated(EVP_MD_CTX_new()),
+                                                                      &EVP_MD_CTX_free};
 };
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {}
@@ -26,15 +20,13 @@ Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
 void Sha256::add(ConstByteSpan bytes) {
-  TOWPATH_CHECK(EVP_DigestUpdate(context_->state, bytes.data(), bytes.size()) == 1,
-                "libcrypto does not digest");
+  done(EVP_DigestUpdate(context_->state.get(), bytes.data(), bytes.size()));
 }
 
 Digest Sha256::finish() {
   Digest digest;
-  TOWPATH_CHECK(EVP_DigestFinal_ex(context_->state, reinterpret_cast<unsigned char*>(digest.data()),
-                                   nullptr) == 1,
-                "libcrypto does not digest");
+  done(EVP_DigestFinal_ex(context_->state.get(), reinterpret_cast<unsigned char*>(digest.data()),
+                          nullptr));
   context_->begin();
   return digest;
 }
@@ -47,10 +39,9 @@ Digest sha256(ConstByteSpan bytes) {
 
 Digest hmac_sha256(ConstByteSpan key, ConstByteSpan message) {
   Digest digest;
-  const auto* made = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-                          reinterpret_cast<const unsigned char*>(message.data()), message.size(),
-                          reinterpret_cast<unsigned char*>(digest.data()), nullptr);
-  TOWPATH_CHECK(made != nullptr, "libcrypto has no HMAC");
+  allocated(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+                 reinterpret_cast<const unsigned char*>(message.data()), message.size(),
+                 reinterpret_cast<unsigned char*>(digest.data()), nullptr));
   return digest;
 }
 

@@ -8,6 +8,7 @@
 #include <towpath/core/check.h>
 #include <towpath/core/format.h>
 #include <towpath/net/encryption.h>
+#include <towpath/net/openssl_memory.h>
 
 namespace towpath::net {
 
@@ -29,17 +30,13 @@ int size_of(ConstByteSpan bytes) {
   return static_cast<int>(bytes.size());
 }
 
-// libcrypto fails here only when it has no memory, or was built without AES.
-void must(int done) { TOWPATH_CHECK(done == 1, "libcrypto does not encrypt"); }
-
 // The cipher is begun, and has seen the context.
 Cipher begin(const SymmetricKey& key, ConstByteSpan nonce, ConstByteSpan context, bool encrypts) {
-  Cipher cipher(EVP_CIPHER_CTX_new(), &EVP_CIPHER_CTX_free);
-  TOWPATH_CHECK(cipher != nullptr, "libcrypto has no memory");
-  must(EVP_CipherInit_ex(cipher.get(), EVP_aes_256_gcm(), nullptr, in(key.bytes()), in(nonce),
+  Cipher cipher(allocated(EVP_CIPHER_CTX_new()), &EVP_CIPHER_CTX_free);
+  done(EVP_CipherInit_ex(cipher.get(), EVP_aes_256_gcm(), nullptr, in(key.bytes()), in(nonce),
                          encrypts ? 1 : 0));
   int ignored = 0;
-  must(EVP_CipherUpdate(cipher.get(), nullptr, &ignored, in(context), size_of(context)));
+  done(EVP_CipherUpdate(cipher.get(), nullptr, &ignored, in(context), size_of(context)));
   return cipher;
 }
 
@@ -54,10 +51,10 @@ Bytes encrypt(const SymmetricKey& key, ConstByteSpan context, ConstByteSpan plai
   const Cipher cipher = begin(key, nonce, context, true);
   int written = 0;
   if (!plain.empty())
-    must(EVP_CipherUpdate(cipher.get(), out(body), &written, in(plain), size_of(plain)));
+    done(EVP_CipherUpdate(cipher.get(), out(body), &written, in(plain), size_of(plain)));
   const ByteSpan tag = all.last(kTagBytes);
-  must(EVP_CipherFinal_ex(cipher.get(), out(tag), &written));
-  must(EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_AEAD_GET_TAG, kTagBytes, out(tag)));
+  done(EVP_CipherFinal_ex(cipher.get(), out(tag), &written));
+  done(EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_AEAD_GET_TAG, kTagBytes, out(tag)));
   return encrypted;
 }
 
@@ -73,8 +70,8 @@ Result<Bytes> decrypt(const SymmetricKey& key, ConstByteSpan context, ConstByteS
   Bytes plain(body.size());
   int written = 0;
   if (!body.empty())
-    must(EVP_CipherUpdate(cipher.get(), out(plain), &written, in(body), size_of(body)));
-  must(EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_AEAD_SET_TAG, kTagBytes, out(tag)));
+    done(EVP_CipherUpdate(cipher.get(), out(plain), &written, in(body), size_of(body)));
+  done(EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_AEAD_SET_TAG, kTagBytes, out(tag)));
   std::array<unsigned char, kTagBytes> rest;
   if (EVP_CipherFinal_ex(cipher.get(), rest.data(), &written) == 1) return plain;
   return error(Code::denied, "these bytes were encrypted with another key, or were changed",

@@ -43,8 +43,8 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::from_certificates(
     return error(Code::invalid_argument, "TLS by certificates needs three files",
                  "name the certificate, its key, and the authority that both sides trust");
   auto library = std::make_unique<Library>();
-  TOWPATH_TRY(load(library->client, files));
-  TOWPATH_TRY(load(library->server, files));
+  TOWPATH_TRY(load(library->client.get(), files));
+  TOWPATH_TRY(load(library->server.get(), files));
   return std::shared_ptr<const TlsContext>(new TlsContext(std::move(library)));
 }
 

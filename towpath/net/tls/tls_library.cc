@@ -1,6 +1,7 @@
 #include <openssl/err.h>
 
 #include <towpath/core/check.h>
+#include <towpath/net/openssl_memory.h>
 #include <towpath/net/tls/tls_library.h>
 
 namespace towpath::net {
@@ -13,8 +14,7 @@ constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};  // RFC 8446, B.4
 constexpr unsigned char kContext[] = {'t', 'o', 'w', 'p', 'a', 't', 'h'};
 
 SSL_CTX* make_context(const SSL_METHOD* method) {
-  SSL_CTX* const made = SSL_CTX_new(method);
-  TOWPATH_CHECK(made != nullptr, "libssl makes no context");
+  SSL_CTX* const made = allocated(SSL_CTX_new(method));
   TOWPATH_CHECK(SSL_CTX_set_min_proto_version(made, TLS1_3_VERSION) == 1, "libssl has no TLS 1.3");
   SSL_CTX_set_options(made, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
                                 SSL_OP_IGNORE_UNEXPECTED_EOF);  // frames say where they end
@@ -62,25 +62,20 @@ int find_key(SSL* ssl, const unsigned char* identity, std::size_t identity_size,
 }  // namespace
 
 TlsContext::Library::Library()
-    : client(make_context(TLS_client_method())), server(make_context(TLS_server_method())) {
-  SSL_CTX_set_app_data(client, this);
-  SSL_CTX_set_app_data(server, this);
-  TOWPATH_CHECK(SSL_CTX_set_session_id_context(server, kContext, sizeof kContext) == 1,
+    : client(make_context(TLS_client_method()), &SSL_CTX_free),
+      server(make_context(TLS_server_method()), &SSL_CTX_free) {
+  done(SSL_CTX_set_app_data(client.get(), this));
+  done(SSL_CTX_set_app_data(server.get(), this));
+  TOWPATH_CHECK(SSL_CTX_set_session_id_context(server.get(), kContext, sizeof kContext) == 1,
                 "a server that verifies its clients needs one, also for a key");
-}
-
-TlsContext::Library::~Library() {
-  SSL_CTX_free(client);
-  SSL_CTX_free(server);
 }
 
 void use_pre_shared_key(TlsContext::Library& library, const SymmetricKey& key) {
   library.key = key;
-  for (SSL_CTX* const context : {library.client, library.server})
-    TOWPATH_CHECK(SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") == 1,
-                  "libssl has no AES-128-GCM");
-  SSL_CTX_set_psk_use_session_callback(library.client, offer_key);
-  SSL_CTX_set_psk_find_session_callback(library.server, find_key);
+  for (SSL_CTX* const context : {library.client.get(), library.server.get()})
+    done(SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256"));
+  SSL_CTX_set_psk_use_session_callback(library.client.get(), offer_key);
+  SSL_CTX_set_psk_find_session_callback(library.server.get(), find_key);
 }
 
 unsigned long take_error() noexcept {

@@ -13,12 +13,10 @@ namespace towpath::net {
 
 struct TlsContext::Library {
   Library();
-  ~Library();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 
-  SSL_CTX* const client;
-  SSL_CTX* const server;
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> client, server;
   std::optional<SymmetricKey> key;  // of the token
 };
 

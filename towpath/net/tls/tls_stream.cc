@@ -104,8 +104,8 @@ const BIO_METHOD* TlsStream::method() {
 
 TlsStream::TlsStream(TlsStreamParts parts)
     : parts_(std::move(parts)),
-      ssl_(SSL_new(parts_.role == TlsRole::client ? parts_.library->client
-                                                  : parts_.library->server)) {
+      ssl_(SSL_new(parts_.role == TlsRole::client ? parts_.library->client.get()
+                                                  : parts_.library->server.get())) {
   const BIO_METHOD* const how = method();
   BIO* const bio = how != nullptr ? BIO_new(how) : nullptr;
   if (ssl_ == nullptr || bio == nullptr) {

@@ -187,6 +187,25 @@ TEST(TlsTest, without_memory_a_connection_fails_and_the_process_goes_on) {
   EXPECT_EQ(second->buffered_bytes(), 0U);
 }
 
+// The first allocation that fails: each one of those that a context needs, as a dial makes one.
+TEST(TlsTest, without_memory_there_is_no_context_and_the_process_goes_on) {
+  ASSERT_TRUE(kIsReplaced);
+  (void)TlsContext::from_token(token());  // what OpenSSL keeps for the process
+  int failed = 0;
+  bool is_over = false;
+  for (std::int64_t n = 1; !is_over; ++n) {
+    allocations_left = n;
+    try {
+      (void)TlsContext::from_token(token());
+      is_over = allocations_left > 0;
+    } catch (const std::bad_alloc&) {
+      ++failed;
+    }
+    allocations_left = -1;
+  }
+  EXPECT_GT(failed, 10);
+}
+
 TEST(TlsTest, decrypted_bytes_that_wait_are_counted) {
   Talk talk = talk_between(token(), token());
   talk.send("x");
