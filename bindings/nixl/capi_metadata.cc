@@ -37,6 +37,12 @@ Result<Bytes> metadata_of(NixlAgent& nixl, const nixl_capi_reg_dlist_s* only) {
   return nixl.agent().metadata({.only = &list});
 }
 
+/// NIXL forgets a peer that is lost.
+Status unknown_if_lost(Status known) {
+  if (known.code() != Code::peer_lost) return known;
+  return error(Code::not_found, "a peer that was lost has to be met again").because(known);
+}
+
 nixl_capi_status_t give_metadata(NixlAgent& nixl, const nixl_capi_reg_dlist_s* only, void** data,
                                  size_t* len) {
   const Result<Bytes> metadata = metadata_of(nixl, only);
@@ -114,11 +120,13 @@ nixl_capi_status_t nixl_capi_invalidate_remote_md(nixl_capi_agent_t agent,
 nixl_capi_status_t nixl_capi_check_remote_md(nixl_capi_agent_t agent, const char* remote_name,
                                              nixl_capi_xfer_dlist_t descs) {
   return call(given(agent, remote_name), [&] {
+    (*agent)->help();  // what came since may say that it is lost
     towpath::agent::Agent& self = (*agent)->agent();
-    if (descs == nullptr) return (*agent)->debug(self.check_peer(remote_name), "find an agent");
+    if (descs == nullptr)
+      return (*agent)->debug(unknown_if_lost(self.check_peer(remote_name)), "find an agent");
     const auto list = descs->descriptors();
     const Status status = list.ok() ? self.check_peer(remote_name, &*list) : list.status();
-    return (*agent)->debug(status, "find an agent's memory");
+    return (*agent)->debug(unknown_if_lost(status), "find an agent's memory");
   });
 }
 

@@ -97,6 +97,7 @@ std::vector<PeerInfo> Agent::peers() const {
 Status Agent::check_peer(std::string_view name, const DescriptorList* list) const {
   TOWPATH_TRY(core_->context.check_own());
   TOWPATH_TRY(const PeerPtr peer, core_->peers.find(name));
+  TOWPATH_TRY(check_not_lost(*peer));
   if (list == nullptr) return {};
   return peer->is_self ? core_->registrations.check_covers(*list)
                        : core_->peers.check_covers(peer, *list);

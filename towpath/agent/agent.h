@@ -107,7 +107,8 @@ class Agent final : public memory::Registrar {
   Status forget_peer(std::string_view name);
   Result<PeerInfo> peer(std::string_view name) const;
   std::vector<PeerInfo> peers() const;
-  /// Whether the peer is known and all of `list` lies in its regions. Errors: not_found.
+  /// Whether the peer is known, and there, and all of `list` lies in its regions. Errors:
+  /// not_found, peer_lost.
   Status check_peer(std::string_view name, const DescriptorList* list = nullptr) const;
 
   // ---- transfers ----

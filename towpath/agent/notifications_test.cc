@@ -212,6 +212,7 @@ TEST(NotificationsTest, a_message_stays_whole_while_it_is_handed_over_though_the
   EXPECT_EQ(transfer.outcome(), Outcome::peer_lost);
   EXPECT_TRUE(transfer.ended()) << "what follows from the loss is done before the call returns";
   EXPECT_EQ(t.near->notify("far", as_bytes("more")).code(), Code::peer_lost);
+  EXPECT_EQ(t.near->check_peer("far").code(), Code::peer_lost);
 }
 
 /// The far side hangs up on the next message.

@@ -60,4 +60,7 @@ struct Peer {
 
 using PeerPtr = std::shared_ptr<Peer>;
 
+/// Errors: peer_lost. Thread: any.
+Status check_not_lost(const Peer& peer);
+
 }  // namespace towpath::agent

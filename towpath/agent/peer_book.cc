@@ -40,6 +40,12 @@ Status unknown(std::string_view name) {
 
 }  // namespace
 
+Status check_not_lost(const Peer& peer) {
+  if (!peer.lost.load(std::memory_order_acquire)) return {};
+  return error(Code::peer_lost, cat(to_string(peer.identity), " is lost"),
+               "load its new metadata when it is back");
+}
+
 PeerBook::PeerBook(const AgentContext& context, const BackendSet& backends, ProgressEngine& engine)
     : context_(context), backends_(backends), engine_(engine), self_(make_self(context)) {}
 

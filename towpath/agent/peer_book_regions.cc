@@ -55,9 +55,7 @@ Status PeerBook::resolve(std::string_view name, const DescriptorView& list, Prep
   run::MutexLock lock(mutex_);
   TOWPATH_TRY(context_.check_open());
   TOWPATH_TRY(side.peer, find_locked(name));
-  if (side.peer->lost.load(std::memory_order_acquire))
-    return error(Code::peer_lost, cat(to_string(side.peer->identity), " is lost"),
-                 "load its new metadata when it is back");
+  TOWPATH_TRY(check_not_lost(*side.peer));
   Resolver resolver(*this, *side.peer);
   return side.list.assign(list, resolver);
 }

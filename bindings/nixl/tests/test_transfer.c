@@ -331,6 +331,30 @@ static void what_was_taken_away_is_not_found(void) {
   close_pair(&pair);
 }
 
+/* NIXL forgets it, and vLLM asks whether it did: then it meets the peer again. */
+static void a_peer_that_is_lost_is_unknown_until_it_is_met_again(void) {
+  struct pair pair = open_pair();
+  nixl_capi_agent_t agent = pair.here.agent;
+  nixl_capi_xfer_req_t made = request(&pair, NIXL_CAPI_XFER_OP_READ);
+  run(agent, made);
+  OK(nixl_capi_check_remote_md(agent, "there", pair.remote));
+  close_side(&pair.there);
+  int status = nixl_capi_post_xfer_req(agent, made, NULL);
+  if (status >= 0) status = status_at_end(agent, made);
+  BACKEND(status);
+  NOT_FOUND(nixl_capi_check_remote_md(agent, "there", NULL));
+  NOT_FOUND(nixl_capi_check_remote_md(agent, "there", pair.remote));
+  drop(agent, made);
+  pair.there = open_side("there", peer_plugin());
+  register_bytes(&pair.there, theirs, kBytes);
+  introduce(&pair.here, &pair.there);
+  OK(nixl_capi_check_remote_md(agent, "there", pair.remote));
+  made = request(&pair, NIXL_CAPI_XFER_OP_READ);
+  run(agent, made);
+  drop(agent, made);
+  close_pair(&pair);
+}
+
 static void bytes_go_to_a_file_and_back(const char* metadata, int fd) {
   struct side side = open_side("alone", "POSIX");
   nixl_capi_reg_dlist_t file = NULL;
@@ -443,6 +467,8 @@ const struct test_case transfer_cases[] = {
     {"transfer.figures_are_recorded_when_they_are_asked_for",
      figures_are_recorded_when_they_are_asked_for},
     {"transfer.what_was_taken_away_is_not_found", what_was_taken_away_is_not_found},
+    {"transfer.a_peer_that_is_lost_is_unknown_until_it_is_met_again",
+     a_peer_that_is_lost_is_unknown_until_it_is_met_again},
     {"transfer.files_come_as_descriptors_and_as_paths", files_come_as_descriptors_and_as_paths},
     {"transfer.an_agent_goes_while_a_request_stands", an_agent_goes_while_a_request_stands},
     {NULL, NULL}};

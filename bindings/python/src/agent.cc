@@ -164,7 +164,7 @@ bool knows(const PyAgent& self, const Name& peer, const py::object& descriptors)
   const auto list = descriptors.is_none() ? nullptr : to_list(descriptors);
   const Status known =
       self.call([&](Agent& agent) { return agent.check_peer(peer.value, list.get()); });
-  if (known.code() == Code::not_found) return false;
+  if (known.code() == Code::not_found || known.code() == Code::peer_lost) return false;
   check(known);
   return true;
 }
@@ -256,7 +256,8 @@ void bind_peers(AgentClass& type) {
           },
           py::arg("name"))
       .def("peers", &peers)
-      .def("knows", &knows, "Whether a peer is known, and all of a list lies in its memory.",
+      .def("knows", &knows,
+           "Whether a peer is known and not lost, and all of a list lies in its memory.",
            py::arg("peer"), py::arg("descriptors") = py::none());
 }
 

@@ -113,6 +113,24 @@ def test_messages_alone(two):
     assert not two.theirs.check_remote_xfer_done(two.mine.name, b"hell", tag_is_prefix=False)
 
 
+def test_peer_that_is_lost_is_unknown_until_it_is_met_again(two):
+    """As vLLM asks after a failed transfer, to meet the peer again."""
+    lists = two.mine.get_xfer_descs(rows(two.here), "DRAM"), two.mine.get_xfer_descs(rows(two.there), "DRAM")
+    handle = two.mine.initialize_xfer("READ", *lists, two.peer)
+    assert finish(two.mine, handle) == "DONE" and two.mine.check_remote_metadata(two.peer)
+    two.theirs.agent.close()
+    with pytest.raises(bind.nixlRemoteDisconnectError):
+        assert finish(two.mine, handle) == "ERR"
+        two.mine.transfer(handle)
+    assert not two.mine.check_remote_metadata(two.peer)
+    two.mine.release_xfer_handle(handle)
+    again = nixl_agent(two.theirs.name, nixl_agent_config(backends=["SHM"]))
+    again.register_memory(two.there)
+    assert two.mine.add_remote_agent(again.get_agent_metadata()) == two.peer
+    assert two.mine.check_remote_metadata(two.peer)
+    assert finish(two.mine, two.mine.initialize_xfer("READ", *lists, two.peer)) == "DONE"
+
+
 def test_metadata_of_a_part_and_its_check(two):
     only = two.theirs.get_reg_descs([(two.there.ctypes.data, two.there.nbytes, 0, b"")], "DRAM")
     two.mine.remove_remote_agent(two.peer)

@@ -217,6 +217,7 @@ class nixlAgent(_towpath.NixlTransfers):
     def checkRemoteMD(self, agent, descs):
         try:
             self._metadata.report()
+            self._agent.progress()  # what came since may say that it is lost
             found = self._agent.knows(agent, _place_list(descs) if len(descs) else None)
         except errors.Error as error:
             return _status.translate(error).status
