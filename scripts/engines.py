@@ -26,11 +26,12 @@ VLLM, TORCH = "0.32.0", "2.13.0"  # PyPI has no torch+cpu, which the wheel asks 
 NOT_NEEDED = {"torch", "torchaudio", "torchvision", "torchcodec", "setuptools"}
 # Packages beside vLLM's, whose wheels ask for CUDA's libraries, which they do not need for these tests; what they do
 # need is named.
-LMCACHE, SGLANG, GGUF, KVCR = "0.5.6", "0.5.23", "0.19.0", "0.1.1"
+LMCACHE, SGLANG, GGUF, KVCR, NIXL = "0.5.6", "0.5.23", "0.19.0", "0.1.1", "1.5.1"
 BESIDE = {"lmcache": [f"lmcache=={LMCACHE}", "aiofile", "aiofiles", "caio", "sortedcontainers", "nvtx", "awscrt", "redis",
                       "opentelemetry-exporter-prometheus"],
           "sglang": [f"sglang=={SGLANG}", "orjson", "ipython", "traitlets"],
-          "llama_server": [f"gguf=={GGUF}"], "kvcr": [f"kvcr=={KVCR}"]}
+          "llama_server": [f"gguf=={GGUF}"], "kvcr": [f"kvcr=={KVCR}"],
+          "nixl_beside": [f"nixl-cu12=={NIXL}"]}
 SILENCE_S = 300
 
 
@@ -142,6 +143,7 @@ def options():
     made.add_argument("--package", required=True, help="the folder that has the Python package towpath")
     made.add_argument("-k", dest="match", default="")
     made.add_argument("--requests", type=int, default=150, help="of random conversations")
+    made.add_argument("--troubles", type=int, default=6, help="that befall a server which others wait for")
     made.add_argument("--seed", type=int, default=1)
     made.add_argument("--record", action="store_true", help="write what the engine calls, for CI, instead")
     made.add_argument("--demo", metavar="PAGE", help="show what a user has of it, instead; the picture goes to this page")
@@ -170,7 +172,7 @@ def run_all(args, python, folder):
         env[f"TOWPATH_{case.upper()}"] = str(home)
     for name in names:
         words = [TESTS / "cases.py", name, "--work", folder / "work" / name, "--model", model,
-                 "--requests", args.requests, "--seed", args.seed]
+                 "--requests", args.requests, "--troubles", args.troubles, "--seed", args.seed]
         rows.append((name, *run_one(python, name, words, env, folder / f"{name}.log")))
     print(f"\nvLLM {VLLM}, LMCache {LMCACHE}, SGLang {SGLANG} on {os.uname().machine}, {len(os.sched_getaffinity(0))} cores, {time.strftime('%Y-%m-%d')}\n")
     print("| test | | what was seen |\n|---|---|---|")

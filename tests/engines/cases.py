@@ -17,6 +17,8 @@ from harness import ASK, BLOCK, Engine, Server, make_model, nixl, one_by_one, pr
 from hybrid import hybrid_states, hybrid_windows
 from llama_server import llama_server
 from lmcache_l2 import lmcache
+from nixl_beside import nixl_beside
+from nixl_trouble import nixl_trouble
 from offload_policies import offload_policies
 from offload_tier import kvcr, offload_objects, offload_peers, offload_tier
 from serving import nixl_http, nixl_push
@@ -320,13 +322,13 @@ def nixl_pull(work):
 CASES = {function.__name__: function for function in (
     restart_in_background, restart_in_step, random_conversations, conversations_in_step, peers, one_server, hints, two_ranks,
     preemption_in_background, preemption_in_step, preemption_beside_prefix_cache, load_or_compute, salts_and_reset, wrong_settings,
-    nixl_pull, nixl_http, nixl_push, hybrid_windows, hybrid_states, hybrid_conversations, offload_policies, offload_tier, offload_objects, offload_peers, kvcr,
+    nixl_pull, nixl_http, nixl_push, nixl_trouble, nixl_beside, hybrid_windows, hybrid_states, hybrid_conversations, offload_policies, offload_tier, offload_objects, offload_peers, kvcr,
     lmcache, sglang, llama_server)}
 
 
 class Work(type(pathlib.Path())):
     """The folder of one case, with what the whole run was asked for."""
-    seed, requests = 1, 150
+    seed, requests, troubles = 1, 150, 6
 
 
 def main():
@@ -335,9 +337,10 @@ def main():
     options.add_argument("--work", required=True)
     options.add_argument("--model", required=True)
     options.add_argument("--requests", type=int, default=150)
+    options.add_argument("--troubles", type=int, default=6)
     options.add_argument("--seed", type=int, default=1)
     args = options.parse_args()
-    Work.seed, Work.requests = args.seed, args.requests
+    Work.seed, Work.requests, Work.troubles = args.seed, args.requests, args.troubles
     work = Work(args.work)
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)

@@ -43,14 +43,17 @@ def beside_it(work):
 
 
 class Serve:
-    """A `vllm serve`, all of its processes; start() again takes the same ports, with another log."""
+    """A `vllm serve`, all of its processes; start() again takes the same ports, with another log. Without `backend` its
+    NIXL chooses; `packages` is a folder that has another one than Towpath's."""
 
-    def __init__(self, model, work, role, connector, backend):
+    def __init__(self, model, work, role, connector, backend=None, packages=None):
         self.name, self.work, self.model, self.lives, self.process = role, work, model, 0, None
+        self.packages = packages or os.environ["PYTHONPATH"]
         self.port, self.side = free_ports(2)
         self.url = f"http://127.0.0.1:{self.port}"
         self.transfer = {"kv_connector": connector, "kv_role": role, "kv_buffer_device": "cpu",
-                         "kv_load_failure_policy": "recompute", "kv_connector_extra_config": {"backends": [backend]}}
+                         "kv_load_failure_policy": "recompute",
+                         "kv_connector_extra_config": {"backends": [backend]} if backend else {}}
 
     def start(self):
         self.lives += 1
@@ -63,7 +66,7 @@ class Serve:
                  "--kv-transfer-config", json.dumps(self.transfer)],
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
                 env={**os.environ, **ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "1",
-                     "PYTHONPATH": f"{os.environ['PYTHONPATH']}:{beside_it(self.work)}",
+                     "PYTHONPATH": f"{self.packages}:{beside_it(self.work)}",
                      "VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1", "VLLM_NIXL_SIDE_CHANNEL_PORT": str(self.side)})
 
     def await_ready(self):
@@ -98,6 +101,17 @@ class Serve:
     def handed_over(self):
         """Tokens of prompts that came from the other server, where the load went well."""
         return int(self.metric("vllm:prompt_tokens_by_source_total", 'source="external_kv_transfer"'))
+
+    def processor_seconds(self):
+        """That all of its processes had until now."""
+        ticks = 0
+        for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                _, _, behind_name = path.read_text().rpartition(")")
+                fields = behind_name.split()
+                if int(fields[3]) == self.process.pid:  # its session (proc_pid_stat(5), field 6; 14 and 15 are times)
+                    ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def kill(self):
         os.killpg(self.process.pid, signal.SIGKILL)
