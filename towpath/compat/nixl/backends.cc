@@ -155,12 +155,15 @@ Status NixlBackends::start_ucx(agent::Agent& agent, const backend::BackendType& 
 // Peers that RDMA does not reach, by the same messages.
 Status NixlBackends::add_tcp(agent::Agent& agent, NixlBackend& ucx, const Status& started) {
   if (!started.ok() && started.code() != Code::unsupported) return started;
-  const Companion tcp{
-      .type = kTcpType,
-      .is_preferred = false,
-      .without = "UCX goes without TCP",
-      .alone = "UCX is TCP by sockets here",
-      .params = security_.empty() ? backend::Params() : backend::Params{{"security", security_}}};
+  backend::Params params;
+  if (!security_.empty()) params.emplace("security", security_);
+  for (const char* const time : {"heartbeat_ms", "timeout_ms"})  // both speak the same messages
+    if (const auto given = ucx.params.find(time); given != ucx.params.end()) params.insert(*given);
+  const Companion tcp{.type = kTcpType,
+                      .is_preferred = false,
+                      .without = "UCX goes without TCP",
+                      .alone = "UCX is TCP by sockets here",
+                      .params = std::move(params)};
   return registry_.find(kTcpType).ok() ? add(agent, ucx, started, tcp) : started;
 }
 
@@ -210,6 +213,8 @@ Status NixlBackends::add(agent::Agent& agent, NixlBackend& made, const Status& s
   if (brought.ok()) {
     made.types.emplace(companion.is_preferred ? made.types.begin() : made.types.end(),
                        companion.type);
+  } else if (brought.code() == Code::invalid_argument) {
+    return brought;  // of what was given to the whole
   } else {
     log_.warning(companion.without, {{"why", brought.to_string()}});
   }

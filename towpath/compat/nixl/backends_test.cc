@@ -235,6 +235,25 @@ TEST_F(NixlBackendsTest, without_rdma_engine_config_has_no_effect_and_it_is_logg
   EXPECT_THAT(reported(), HasSubstr("engine_config=RNDV_THRESH=8k has no effect"));
 }
 
+TEST_F(NixlBackendsTest, without_rdma_the_times_of_ucx_are_those_of_tcp) {
+  has_rdma_ = false;
+  const auto timed = [](const char* name) {
+    backend::BackendType type = called(name);
+    type.params.push_back({.name = "timeout_ms", .default_value = "5000"});
+    return type;
+  };
+  have({called("shm"), timed("ucx"), timed("tcp")});
+  const auto ucx = create("UCX", {{"timeout_ms", "60000"}});
+  ASSERT_TRUE(ucx.ok()) << ucx.status().to_string();
+  EXPECT_EQ((*ucx)->params.at("timeout_ms"), "60000");
+}
+
+TEST_F(NixlBackendsTest, parameter_that_a_companion_refuses_is_refused) {
+  has_rdma_ = false;
+  have({called("shm"), called("ucx"), failing("tcp", Code::invalid_argument)});
+  EXPECT_EQ(create("UCX").code(), Code::invalid_argument);
+}
+
 TEST_F(NixlBackendsTest, without_rdma_ucx_refuses_parameters_that_nobody_knows) {
   has_rdma_ = false;
   have({called("shm"), called("ucx"), called("tcp")});
