@@ -131,6 +131,7 @@ bool HintRunner::do_for(Running& hint, BlockHash hash, Instant now) {
   if (hint.order.action == HintAction::demote) return demote(hint, hash);
   BlockRef here = cache_.find(hash);
   if (!here) return false;
+  hint.refused.erase(hash);
   if (hint.order.action == HintAction::prefetch)
     ++hint.done;
   else

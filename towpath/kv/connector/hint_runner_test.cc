@@ -167,6 +167,17 @@ TEST_F(HintRunnerTest, block_that_cannot_be_had_now_is_asked_for_again_and_stops
   for (const BlockHash hash : blocks(1, 3)) EXPECT_EQ(reads_[hash], 3) << hash;
 }
 
+TEST_F(HintRunnerTest, block_that_was_refused_and_is_made_meanwhile_is_done) {
+  make_in_refusing_tier(1, 1, 1'000'000);
+  hints_->take({.action = HintAction::prefetch, .blocks = blocks(1, 1)});
+  drive(5);
+  ASSERT_GT(reads_[1], 0);
+  const BlockRef made = make(1);
+  const HintAnswer said = answer();
+  EXPECT_EQ(said.outcome, HintOutcome::accepted) << said.why;
+  EXPECT_EQ(said.blocks, 1U);
+}
+
 TEST_F(HintRunnerTest, block_that_cannot_be_had_in_time_is_left_with_why) {
   make_in_refusing_tier(1, 2, 1'000'000);
   make_all(3, 4);
