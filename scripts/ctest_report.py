@@ -29,9 +29,9 @@ def tell_skipped(report):
         print(f"{len(names)} skipped: {reason}: {' '.join(names)}", flush=True)
 
 
-def failed(report):
-    """The names of the tests that failed."""
-    return [case.get("name") for case in cases_of(report) if case.get("status") == "fail"]
+def failures_of(report):
+    """The tests that failed."""
+    return [case for case in cases_of(report) if case.get("status") == "fail"]
 
 
 # What a program of GoogleTest says of a case that did not fail: while it runs, and in the list at the end.
@@ -44,9 +44,7 @@ NO_FAILURE = [
 def tell_failures(report, most=8000):
     """Prints what each failing test said, without its parts that went well: in a log that was cut the
     reason must be found there, and conformance tests say 30,000 characters when all is well."""
-    for case in cases_of(report):
-        if case.get("status") != "fail":
-            continue
+    for case in failures_of(report):
         said = case.findtext("system-out") or ""
         for pattern in NO_FAILURE:
             said = re.sub(pattern, "", said, flags=re.MULTILINE)
