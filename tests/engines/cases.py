@@ -13,6 +13,7 @@ import traceback
 import conversations
 import harness
 import hybrid
+from first_token import first_token
 from harness import ASK, BLOCK, Engine, Server, make_model, nixl, one_by_one, prompt, say, towpath
 from hybrid import hybrid_states, hybrid_windows
 from llama_server import llama_server
@@ -322,7 +323,7 @@ def nixl_pull(work):
 CASES = {function.__name__: function for function in (
     restart_in_background, restart_in_step, random_conversations, conversations_in_step, peers, one_server, hints, two_ranks,
     preemption_in_background, preemption_in_step, preemption_beside_prefix_cache, load_or_compute, salts_and_reset, wrong_settings,
-    nixl_pull, nixl_http, nixl_push, nixl_trouble, nixl_beside, hybrid_windows, hybrid_states, hybrid_conversations, offload_policies, offload_tier, offload_objects, offload_peers, kvcr,
+    nixl_pull, nixl_http, nixl_push, nixl_trouble, nixl_beside, first_token, hybrid_windows, hybrid_states, hybrid_conversations, offload_policies, offload_tier, offload_objects, offload_peers, kvcr,
     lmcache, sglang, llama_server)}
 
 

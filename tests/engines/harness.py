@@ -97,6 +97,13 @@ class Server:
         self.process.communicate()
 
 
+def spent_by(stat):
+    """The session of a process, and its processor seconds until now (proc_pid_stat(5): fields 6, 14 and 15)."""
+    _, _, behind_name = stat.read_text().rpartition(")")
+    fields = behind_name.split()
+    return int(fields[3]), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class EngineDied(Exception):
     pass
 
@@ -138,6 +145,9 @@ class Engine:
 
     def generate(self, prompts, max_tokens=16, **more):
         return self.__getattr__("generate")(prompts=prompts, max_tokens=max_tokens, **more)
+
+    def processor_seconds(self):
+        return spent_by(pathlib.Path("/proc", str(self.process.pid), "stat"))[1]
 
     def __enter__(self):
         return self

@@ -15,7 +15,7 @@ import threading
 import time
 import urllib.request
 
-from harness import BLOCK, ENVIRONMENT, EngineDied, make_model, prompt, say
+from harness import BLOCK, ENVIRONMENT, EngineDied, make_model, prompt, say, spent_by
 from proxy import ASKED, Proxy, Unanswered, post
 
 TOKENS, REQUESTS, CLIENTS = 16, 20, 3
@@ -104,14 +104,12 @@ class Serve:
 
     def processor_seconds(self):
         """That all of its processes had until now."""
-        ticks = 0
+        seconds = 0.0
         for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):
-                _, _, behind_name = path.read_text().rpartition(")")
-                fields = behind_name.split()
-                if int(fields[3]) == self.process.pid:  # its session (proc_pid_stat(5), field 6; 14 and 15 are times)
-                    ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
+                session, spent = spent_by(path)
+                seconds += spent if session == self.process.pid else 0.0
+        return seconds
 
     def kill(self):
         os.killpg(self.process.pid, signal.SIGKILL)
