@@ -85,29 +85,33 @@ def conversation_figures(checked, least=0.99):
     most = sorted(checked.seconds.items(), key=lambda item: -item[1])[:3]
     say("most time in " + ", ".join(f"{name} {1000 * value:.0f} ms" for name, value in most))
     assert checked.cached >= least * checked.wanted, (checked.cached, checked.wanted)
-    return (f"{checked.requests} requests, tokens identical; {checked.cached:,} tokens loaded of {checked.wanted:,} that "
-            f"vLLM's own cache had; {checked.flipped} bits flipped, {checked.failed} blocks failed; connector "
-            f"{1000 * spent:.0f} ms of {1000 * checked.step_seconds:.0f} ms of steps ({100 * spent / checked.step_seconds:.1f} %)")
+    assert checked.leased > 0
+    return (f"{checked.requests} requests, tokens identical; {checked.cached:,} tokens loaded of {checked.wanted:,} that were "
+            f"kept; {checked.preemptions} preemptions; {checked.restarts} restarts, {checked.flipped} bits flipped; "
+            f"{checked.leased} blocks of a peer loaded, which was killed {checked.kills} times; {checked.failed} blocks "
+            f"failed; connector {1000 * spent:.0f} ms of {1000 * checked.step_seconds:.0f} ms of steps "
+            f"({100 * spent / checked.step_seconds:.1f} %)")
 
 
 def random_conversations(work):
-    """What turns of chats ask for, and restarts."""
-    return conversation_figures(conversations.run(make_model(work / "model"), work / "kv", seed=work.seed,
-                                                  requests=work.requests, restarts=2))
+    """What turns of chats ask for, and all that may befall engines."""
+    checked = conversations.run(make_model(work / "model"), work / "kv", seed=work.seed, requests=work.requests)
+    assert checked.preemptions > 0, "nothing was preempted"
+    return conversation_figures(checked)
 
 
 def conversations_in_step(work):
     """The same, loading and saving within the step. What the step of a load completes is saved in the next
     one, so the last block of a request without a next one is not kept."""
     return conversation_figures(conversations.run(make_model(work / "model"), work / "kv", seed=work.seed + 1,
-                                                  requests=work.requests // 3, restarts=2, settings=SYNCHRONOUS),
+                                                  requests=work.requests // 3, settings=SYNCHRONOUS),
                                 least=0.95)
 
 
 def hybrid_conversations(work):
     """Windows, of which an engine without a cache of its own frees what they have passed."""
     return conversation_figures(conversations.run(hybrid.make_windows(work / "hybrid"), work / "kv", seed=work.seed,
-                                                  requests=work.requests // 2, restarts=2, args=hybrid.HYBRID),
+                                                  requests=work.requests // 2, args=hybrid.HYBRID, groups=3),
                                 least=0.95)
 
 
