@@ -180,6 +180,7 @@ bool PeerTier::advance(const std::string& name, Link& link) {
 Status PeerTier::start(const std::string& name, Link& link) {
   Session& session = link.sessions.emplace_back();
   session.number = next_session_++;
+  if (const KnownPeers::Peer* const peer = known_.find(name)) session.life = peer->layout.owner;
   session.ends = now() + options_.timeout;
   session.ask_again = now() + kAskAgain;
   session.pause = kAskAgain;
@@ -200,14 +201,23 @@ Status PeerTier::ask(const std::string& name, Session& session) {
   return options_.agent->notify(name, bytes);
 }
 
+/// What was granted when nobody waits for it any more, the peer need not hold.
 void PeerTier::hear(const std::string& name, const PeerMessage& answer) {
   const auto link = links_.find(name);
-  if (link == links_.end()) return;
-  for (Session& session : link->second.sessions)
-    if (session.number == answer.session && !session.granted) {
+  if (link != links_.end())
+    for (Session& session : link->second.sessions) {
+      if (session.number != answer.session) continue;
+      if (session.granted) return;
       session.granted = answer.granted;
       session.not_now = answer.not_now;
+      return;
     }
+  if (!answer.granted.empty()) release(name, answer.session);
+}
+
+bool PeerTier::is_of_this_life(const std::string& name, const Session& session) const {
+  const KnownPeers::Peer* const peer = known_.find(name);
+  return peer != nullptr && peer->layout.owner == session.life;
 }
 
 bool PeerTier::is_lost(const std::string& name) const {
@@ -220,11 +230,14 @@ Result<bool> PeerTier::step(const std::string& name, Link& link, Session& sessio
   const bool took = take_arrived(name, link, session);
   if (session.copy && session.copy->ended()) {
     TOWPATH_TRY(session.copy->status());
-    release(name, session);
+    release(name, session.number);
     session.is_over = true;
     return true;
   }
-  if (took) return true;
+  if (took) {
+    session.ends = now() + options_.timeout;
+    return true;
+  }
   if (session.granted && !session.copy) {
     if (!may_begin_copy(name, link, session)) return false;
     TOWPATH_TRY(begin_copy(name, link, session));
@@ -287,7 +300,8 @@ bool PeerTier::may_begin_copy(const std::string& name, const Link& link,
 
 Status PeerTier::begin_copy(const std::string& name, Link& link, Session& session) {
   const KnownPeers::Peer* const peer = known_.find(name);
-  if (peer == nullptr) return error(Code::peer_lost, cat("peer '", printable(name), "' has left"));
+  if (peer == nullptr || !is_of_this_life(name, session))
+    return error(Code::peer_lost, cat("peer '", printable(name), "' has left"));
   session.is_staged = !may_land(*peer, session.wants);
   const std::vector<Part> parts = sort_out(name, session);
   if (session.is_staged) TOWPATH_TRY(make_staging(*peer, link));
@@ -375,8 +389,12 @@ void PeerTier::take_part(const std::string& name, Link& link, Session& session,
     return miss(want, good);
   }
   if (!session.is_staged) return finish(want, granted);
-  if (!is_whole) cut(task, link, *came);
+  if (!is_whole) cut(want, link, *came);
   if (--want.parts_missing > 0) return;
+  // A peer that was asked may have come back with other heads meanwhile.
+  if (!is_whole && std::ranges::find(want.heads, false) != want.heads.end())
+    return miss(want, error(Code::peer_lost, cat("parts of block ", hex(task.hash), " are missing"),
+                            "its peers have other heads than when they were asked"));
   ++figures_.staged;
   finish(want, is_whole ? granted : digest_of(task.bytes, task.hash));
 }
@@ -389,11 +407,14 @@ Status PeerTier::prove(const Digest& found, const GrantedBlock& granted) {
                                   to_string(found), ", and was leased as ", to_string(wanted)));
 }
 
-void PeerTier::cut(const TierTask& task, const Link& link, ConstByteSpan came) const {
+void PeerTier::cut(Want& want, const Link& link, ConstByteSpan came) const {
   const layout::IndexRange ours = options_.share.heads(), theirs = link.staged_share.heads();
   const layout::LayoutConfig& config = options_.share.config;
-  copy_heads(came, theirs, task.bytes, ours,
+  copy_heads(came, theirs, want.task->bytes, ours,
              config.inner_dim / ours.count * config.dtype_width_bytes);
+  const layout::IndexRange both = common(ours, theirs);
+  want.heads.resize(ours.count);
+  for (std::uint64_t i = 0; i < both.count; ++i) want.heads[both.first - ours.first + i] = true;
 }
 
 void PeerTier::finish(Want& want, const Digest& digest) {
@@ -402,9 +423,8 @@ void PeerTier::finish(Want& want, const Digest& digest) {
   end(want, {});
 }
 
-void PeerTier::release(const std::string& name, const Session& session) {
-  const auto bye =
-      encode(PeerMessage{.word = PeerMessage::Word::release, .session = session.number});
+void PeerTier::release(const std::string& name, std::uint64_t session) {
+  const auto bye = encode(PeerMessage{.word = PeerMessage::Word::release, .session = session});
   if (bye.ok()) (void)options_.agent->notify(name, *bye);
 }
 
@@ -419,11 +439,15 @@ void PeerTier::fail(const std::string& name, Link& link, const Status& cause) {
                          : cause;
   figures_.failed_sessions += sessions.size();
   figures_.last_failure = why;
-  known_.lose_all(name);
+  // What a next life has reported is as good as it was.
+  if (sessions.empty() || std::ranges::any_of(sessions, [&](const Session& session) {
+        return is_of_this_life(name, session);
+      }))
+    known_.lose_all(name);
   for (const auto& want : std::exchange(link.waiting, {})) miss(*want, why);
   link.leaving = {.copies = {}, .wants = {}, .why = why};
   for (Session& session : sessions) {
-    if (session.granted) release(name, session);
+    release(name, session.number);  // it may grant it yet
     std::ranges::move(session.wants, std::back_inserter(link.leaving.wants));
     if (!session.copy) continue;
     session.copy->cancel();

@@ -86,6 +86,7 @@ class PeerTier final : public BlockTier {
     bool is_shared;               // by peers, each of whom may end it while another's bytes come
     KnownPeers::Names no_room{};  // peers that have it, and cannot grant it now
     bool is_unwanted = false;     // and yet bytes may land
+    std::vector<bool> heads{};    // of ours, those that came; where it comes in parts
   };
   using Wants = std::deque<std::shared_ptr<Want>>;
   struct Part {
@@ -94,6 +95,7 @@ class PeerTier final : public BlockTier {
   };
   struct Session {
     std::uint64_t number = 0;
+    std::uint64_t life = 0;  // of the peer, when it was asked
     Wants wants;
     Instant ends;  // timeout, for this step
     Instant ask_again;
@@ -143,12 +145,13 @@ class PeerTier final : public BlockTier {
   bool take_arrived(const std::string& name, Link& link, Session& session);
   void take_part(const std::string& name, Link& link, Session& session, std::uint64_t slot);
   Status prove(const Digest& found, const GrantedBlock& granted);
-  void cut(const TierTask& task, const Link& link, ConstByteSpan came) const;
+  void cut(Want& want, const Link& link, ConstByteSpan came) const;
   void finish(Want& want, const Digest& digest);
   Status make_staging(const KnownPeers::Peer& peer, Link& link);
   void drop_staging(Link& link);
   void fail(const std::string& name, Link& link, const Status& cause);
-  void release(const std::string& name, const Session& session);
+  bool is_of_this_life(const std::string& name, const Session& session) const;
+  void release(const std::string& name, std::uint64_t session);
   bool is_lost(const std::string& name) const;
   Instant now() const { return options_.manager->clock().now(); }
 

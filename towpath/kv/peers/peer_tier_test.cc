@@ -402,6 +402,37 @@ TEST_F(PeerTierTest, the_same_catalogue_again_does_not_bring_back_a_peer_that_fa
   EXPECT_TRUE(near.keeper->has(11));
 }
 
+TEST_F(PeerTierTest, what_is_granted_to_one_that_has_given_up_is_not_held) {
+  Holder far("far", {}), near("near", {.timeout = std::chrono::milliseconds(1)});
+  far.put(11);
+  meet(near, far);
+  near.others = nullptr;
+  EXPECT_FALSE(near.get(11).ok());
+  for (int i = 0; i < 3; ++i) (void)far.keeper->progress();
+  EXPECT_FALSE(far.keeper->peers()->is_granting());
+}
+
+// Of the parts that were asked for, one comes from another rank, which has its name.
+TEST_F(PeerTierTest, a_peer_that_came_back_with_other_heads_does_not_make_a_block_whole) {
+  Holder left("left", {.heads = 1}), whole("whole", {});
+  auto right = std::make_unique<Holder>("right", Holder::Options{.heads = 1, .first_head = 1});
+  left.put(21);
+  right->put(21);
+  meet(whole, left);
+  meet(whole, *right);
+  whole.others = [&, looks = 0]() mutable {
+    (void)left.keeper->progress();
+    if (++looks == 3) {
+      right = std::make_unique<Holder>("right", Holder::Options{.heads = 1});
+      right->put(21);
+      ASSERT_TRUE(right->learn(whole.catalogue()).ok());
+      ASSERT_TRUE(whole.learn(right->catalogue()).ok());
+    }
+    if (looks > 3) (void)right->keeper->progress();
+  };
+  EXPECT_FALSE(whole.get(21).ok());
+}
+
 TEST_F(PeerTierTest, a_new_catalogue_takes_away_what_it_does_not_name_and_leaves_the_rest) {
   Holder far("far", {}), near("near", {});
   for (BlockHash hash = 1; hash <= kBlocks; ++hash) far.put(hash);
