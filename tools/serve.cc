@@ -3,6 +3,7 @@
 #include <memory>
 
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <towpath/core/format.h>
 #include <towpath/standard/cache_server.h>
@@ -106,9 +107,18 @@ std::string table_of(const std::vector<standard::ServedFigures>& caches) {
   return table.text(Colours::no);
 }
 
+/// Engines and segments of files take descriptors, of which a shell gives a thousand.
+void allow_all_descriptors() {
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
+  descriptors.rlim_cur = descriptors.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &descriptors);
+}
+
 /// What has changed is printed now and then. Until a signal ends it.
 Status serve(const standard::CacheServerOptions& options, double interval_s) {
   std::signal(SIGPIPE, SIG_IGN);
+  allow_all_descriptors();
   TOWPATH_TRY(const sys::Fd signals, watch_ending_signals());
   TOWPATH_TRY(const auto server, standard::CacheServer::open(options));
   TOWPATH_TRY(print(greeting(options)));

@@ -44,8 +44,9 @@ namespace towpath::kv {
 struct BlockStoreOptions {
   std::string directory;  ///< made when it is not there
   /// Of each, about; a block is never split. At most a 16th of the capacity, or of a small one a
-  /// quarter.
-  std::uint64_t segment_bytes = std::uint64_t{256} << 20U;
+  /// quarter. 0: 256 MiB, or more of a large capacity, since a segment keeps a descriptor open, and
+  /// two where `direct`: not many more than 512 in all.
+  std::uint64_t segment_bytes = 0;
   std::uint64_t capacity_bytes = std::uint64_t{16} << 30U;  ///< of all segments
   std::uint64_t incarnation = 0;                            ///< random, another for each opening
   /// Past the page cache (O_DIRECT), where the directory can, and where a block's bytes begin and

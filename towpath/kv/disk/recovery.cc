@@ -52,7 +52,12 @@ BlockStoreOptions fitting(BlockStoreOptions options, const sys::FileSlots& slots
     return options;
   }
   constexpr std::uint64_t kSmall = std::uint64_t{16} << 20U;
+  constexpr std::uint64_t kUsual = std::uint64_t{256} << 20U;
+  constexpr std::uint64_t kMostDescriptors = 512;  // of 1,024, which many processes may have
   const std::uint64_t capacity = options.capacity_bytes;
+  if (options.segment_bytes == 0)
+    options.segment_bytes =
+        std::max(kUsual, capacity / (options.direct ? kMostDescriptors / 2 : kMostDescriptors));
   options.segment_bytes =
       std::min(options.segment_bytes, std::max(capacity / 16, std::min(kSmall, capacity / 4)));
   return options;
