@@ -128,9 +128,9 @@ Result<Record> BlockStore::forget(BlockHash hash) {
 
 Status BlockStore::write(const Record& record, ConstByteSpan bytes) {
   Status written = write_once(record, bytes);
-  for (std::uint64_t freed = 0; written.code() == Code::exhausted;) {
+  while (written.code() == Code::exhausted) {
     TOWPATH_TRY(sync());
-    TOWPATH_TRY(free_oldest(record, written, freed));
+    TOWPATH_TRY(free_oldest(record, written));
     written = write_once(record, bytes);
   }
   return written;
@@ -181,6 +181,7 @@ Status BlockStore::end(RecordWrite& write) {
     return error(Code::io_error,
                  cat("segment ", write.segment, " was given up after a failed sync"));
   is_dirty_ = true;
+  freed_ = 0;
   segments_.at(write.segment).note_written(room_of(write.record));
   if (write.record.kind == RecordKind::removal) return {};
   // One that is leaving is got from where it was until what was written now is there for good.
@@ -292,16 +293,19 @@ std::uint64_t BlockStore::bytes_on_disk() const {
   return sum;
 }
 
-// But not all of them, for a disk that others have filled.
-Status BlockStore::free_oldest(const Record& record, const Status& why, std::uint64_t& freed) {
+// But not all of them, for a disk that others have filled: what a segment takes, and no more before
+// a record was written; or one now and then, since those others may be stores that do the same.
+Status BlockStore::free_oldest(const Record& record, const Status& why) {
+  constexpr std::uint64_t kRefusals = 256;
   if (is_busy()) return error(Code::not_ready, "records are not synced that must be, first");
-  if (segments_.empty() || freed >= 2 * room_of(record))
+  const bool has_no_effect = freed_ >= std::max(2 * room_of(record), options_.segment_bytes);
+  if (segments_.empty() || (has_no_effect && ++refused_ % kRefusals != 0))
     return error(Code::exhausted,
-                 cat(options_.directory, ": no space, after ", freed,
+                 cat(options_.directory, ": no space, after ", freed_,
                      " bytes were given up for a record of ", room_of(record)),
                  "free space on its file system, or give the store a directory on another one")
         .because(why);
-  freed += segments_.begin()->second.size();
+  freed_ += segments_.begin()->second.size();
   const Segment oldest = give_up_oldest();
   TOWPATH_TRY(files_.remove(oldest.path()));
   return files_.sync_directory(options_.directory);

@@ -116,9 +116,8 @@ class BlockStore {
   /// What the write ended with. Errors: exhausted; io_error also when its segment was given up.
   Status end(RecordWrite& write);
   /// Gives up the oldest segments, some more with each call, for a record that found no space, as
-  /// `why` says. `freed` counts for that record, from 0. Errors: exhausted (more would not help),
-  /// not_ready.
-  Status free_oldest(const Record& record, const Status& why, std::uint64_t& freed);
+  /// `why` says. Errors: exhausted (more would not help), not_ready.
+  Status free_oldest(const Record& record, const Status& why);
 
   /// False: there is nothing to be synced. One at a time.
   bool begin(SegmentSync& sync);
@@ -196,6 +195,8 @@ class BlockStore {
   bool is_dirty_ = false;                 // records were written that no sync has covered
   bool is_syncing_ = false;
   BlockIndex index_;
+  std::uint64_t freed_ = 0;                   // bytes, since the last record was written
+  std::uint64_t refused_ = 0;                 // records, since that did not help
   std::uint64_t leaving_before_ = 0;          // blocks in segments of lower numbers are leaving
   std::vector<PlacedRecord> unacknowledged_;  // in the current segment, and not being synced
   Figures figures_;

@@ -175,7 +175,7 @@ bool DiskTier::begin_next() {
 /// Many may have failed together: what was freed for one of them may do for all.
 Status DiskTier::find_space(Waiting& what) {
   if (rooms_made_ > what.rooms_before) return {};
-  TOWPATH_TRY(store_->free_oldest(what.record, what.why, what.freed));
+  TOWPATH_TRY(store_->free_oldest(what.record, what.why));
   ++rooms_made_;
   return {};
 }

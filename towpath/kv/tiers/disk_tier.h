@@ -57,7 +57,6 @@ class DiskTier final : public BlockTier {
     Record record;
     bool lacks_space = false;        // which is to be found before it is tried again
     Status why{};                    // it does
-    std::uint64_t freed = 0;         // for it, so far
     std::uint64_t rooms_before = 0;  // that had been made when it was tried
   };
   struct Write {

@@ -186,6 +186,20 @@ TEST_F(DiskTierTest, what_is_freed_for_one_of_many_that_found_no_space_does_for_
   EXPECT_LE(reclaimed(), 3U) << "ten found no space";
 }
 
+TEST_F(DiskTierTest, many_that_find_no_space_give_up_no_more_than_one_needs) {
+  open(5, {.segment_bytes = 100'000});
+  for (BlockHash from = 1; from < 150; from += 10) put_all(from, from + 9);
+  files_->inject({.on = FileOp::write, .times = UINT64_MAX / 2, .errno_value = ENOSPC});
+  put_all(201, 240);
+  put_all(241, 280);
+  EXPECT_EQ(tasks_[280].status.code(), Code::exhausted);
+  EXPECT_LE(tier_->store().figures().reclaimed_segments, 2U);
+  EXPECT_TRUE(is_there(150) && is_there(100));
+  files_->heal();
+  put_all(301, 303);
+  EXPECT_TRUE(is_there(301) && is_there(303));
+}
+
 TEST_F(DiskTierTest, what_waits_can_be_cancelled_and_what_is_removed_is_gone_at_once) {
   open(6);
   put_all(1, 2);
