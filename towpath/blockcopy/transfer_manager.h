@@ -246,6 +246,7 @@ class TransferManager {
                       const layout::BoxPlan& plan) const;
   bool is_direct(TransferOp op, const CopySide& local, const CopySide& remote);
   Status check_new(const OpenPackage& package) const;
+  Status check_incarnation(const AgentIdentity& agent) const;
   Result<std::vector<LayoutHandle>> take(OpenPackage package);
   bool start_chunks();
   void note_time(const CopyJob& job);

@@ -54,8 +54,22 @@ Result<std::vector<LayoutHandle>> TransferManager::refresh(ConstByteSpan bytes) 
   return take(std::move(package));
 }
 
+/// Handles say whose layouts they are by the incarnation: it must be nobody else's.
+Status TransferManager::check_incarnation(const AgentIdentity& agent) const {
+  std::string other = agent.incarnation == options_.agent->identity().incarnation
+                          ? options_.agent->name()
+                          : std::string();
+  for (const auto& [name, incarnation] : peers_)
+    if (name != agent.name && incarnation == agent.incarnation) other = name;
+  if (other.empty()) return {};
+  return error(Code::invalid_argument,
+               cat(to_string(agent), " has the incarnation of '", printable(other), "'"),
+               "an incarnation is random, and no two agents' is the same");
+}
+
 /// All that is checked before was; what can still fail comes before what changes.
 Result<std::vector<LayoutHandle>> TransferManager::take(OpenPackage package) {
+  TOWPATH_TRY(check_incarnation(package.agent));
   TOWPATH_TRY(const AgentIdentity agent, options_.agent->load_metadata(package.metadata));
   const auto before = peers_.find(agent.name);
   if (before != peers_.end())

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <towpath/agent/metadata.h>
+#include <towpath/blockcopy/layout_package.h>
 #include <towpath/blockcopy/testing/transfer_node.h>
 #include <towpath/core/format.h>
 #include <towpath/layout/tensor_parallel.h>
@@ -128,6 +130,18 @@ TEST_F(TransferPeersTest, names_that_collide_are_refused) {
   EXPECT_EQ(near.manager->import_package(*far.manager->export_package()).code(),
             Code::already_exists);
   EXPECT_TRUE(near.manager->info(handles[0]).ok());  // nothing changed
+}
+
+// Its layouts would be taken for ours, or for another's.
+TEST_F(TransferPeersTest, an_agent_with_the_incarnation_of_another_is_refused) {
+  for (const TransferNode* whose : {&near, &far}) {
+    agent::AgentMetadata metadata = *agent::decode_metadata(*far.agent->metadata());
+    metadata.identity = {"liar", whose->agent->identity().incarnation};
+    const Bytes package = *encode(LayoutPackage{*agent::encode(metadata), {}});
+    EXPECT_THAT(near.manager->import_package(package).status().to_string(),
+                HasSubstr("has the incarnation of"));
+  }
+  EXPECT_TRUE(near.manager->info(handles[0]).ok());
 }
 
 TEST_F(TransferPeersTest, tiers_keep_their_names_and_kinds) {
