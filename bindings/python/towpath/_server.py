@@ -13,6 +13,7 @@ from towpath import _towpath
 from towpath._settings import read_fields, size_in_bytes
 
 _START_S = 30  # for a server to answer; it opens files only when an engine comes
+_LOGGED_EVERY_S = "600"  # the file of what it says lies in memory
 
 
 @dataclasses.dataclass
@@ -75,7 +76,7 @@ def _command() -> str:
 
 
 def _start(server, path):
-    words = [_command(), "serve", "--socket", path]
+    words = [_command(), "serve", "--socket", path, "--interval", _LOGGED_EVERY_S]
     for name, value in dataclasses.asdict(server).items():
         if name != "socket" and value:
             words += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
