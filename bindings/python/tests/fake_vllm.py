@@ -182,6 +182,22 @@ class ChunkedLocalAttentionSpec(FullAttentionSpec):
 
 
 @dataclasses.dataclass
+class RSWASpec(FullAttentionSpec):
+    rswa_window: int = 64
+
+
+@dataclasses.dataclass
+class PrefixLMSpec(FullAttentionSpec):
+    """As vLLM says it of a FullAttentionSpec."""
+    non_causal: bool = True
+
+
+@dataclasses.dataclass
+class CircularBufferSpec(FullAttentionSpec):
+    prefix_cacheable: bool = False
+
+
+@dataclasses.dataclass
 class MambaSpec(FullAttentionSpec):
     mamba_cache_mode: str = "align"
     num_speculative_blocks: int = 0
@@ -189,7 +205,7 @@ class MambaSpec(FullAttentionSpec):
 
 
 def cache_config(spec=None, num_blocks=8):
-    group = types.SimpleNamespace(kv_cache_spec=spec or Spec())
+    group = types.SimpleNamespace(kv_cache_spec=spec or FullAttentionSpec())
     return types.SimpleNamespace(num_blocks=num_blocks, kv_cache_groups=[group])
 
 

@@ -18,10 +18,28 @@ from test_vllm import Request, begin, scheduled, views
 @pytest.mark.parametrize("specs, said", [
     ((fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec(block_size=32)), "blocks of .16, 32. tokens, and one size"),
     ((fake_vllm.FullAttentionSpec(), fake_vllm.ChunkedLocalAttentionSpec()), "ChunkedLocalAttentionSpec are not kept"),
+    ((fake_vllm.RSWASpec(),), "RSWASpec are not kept"),
 ])
 def test_groups_that_cannot_be_kept_are_refused_with_what_to_say(specs, said):
     with pytest.raises(geometry.GeometryError, match=f"{said}.*--disable-hybrid-kv-cache-manager"):
         geometry.groups_of(fake_vllm.overlaid(specs)[1])
+
+
+@pytest.mark.parametrize("spec", [fake_vllm.PrefixLMSpec(), fake_vllm.CircularBufferSpec()])
+def test_caches_that_depend_on_more_than_the_tokens_before_are_refused(spec):
+    """Of two prompts with one beginning, the second would get the first one's."""
+    with pytest.raises(geometry.GeometryError, match=f"{type(spec).__name__} depend on more"):
+        geometry.groups_of(fake_vllm.cache_config(spec))
+
+
+def test_pages_that_are_arranged_otherwise_have_another_name(monkeypatch):
+    names = set()
+    for layout, page, order in (("LBHNC", 16384, None), ("LBNHC", 16384, None), ("LBHNC", 8192, None), ("LBHNC", 16384, "DS")):
+        _, config = fake_vllm.overlaid([fake_vllm.FullAttentionSpec(page_size_bytes=page), fake_vllm.SlidingWindowSpec()])
+        config.kv_cache_layout = layout
+        monkeypatch.setenv("VLLM_SSM_CONV_STATE_LAYOUT", order or "")
+        names.add(TowpathConnector(fake_vllm.config(), KVConnectorRole.WORKER, config)._worker._name_space)
+    assert len(names) == 4
 
 
 @pytest.mark.parametrize("mode, ahead", [("none", 0), ("align", 2)])

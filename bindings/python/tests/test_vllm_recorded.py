@@ -41,8 +41,10 @@ class Player:
     def on_init(self, role, num_blocks, extra, in_a_step, spec, vllm):
         self.per_block = spec["block_size"]
         config = fake_vllm.config({**extra, "directory": str(self.directory)}, in_a_step)
+        caches = fake_vllm.FullAttentionSpec()
+        vars(caches).update(spec)
         self.connector[role] = TowpathConnector(
-            config, KVConnectorRole[role], fake_vllm.cache_config(types.SimpleNamespace(**spec), num_blocks))
+            config, KVConnectorRole[role], fake_vllm.cache_config(caches, num_blocks))
         if len(self.connector) == 2:
             self.scheduler, self.worker = self.connector["SCHEDULER"], self.connector["WORKER"]
             self.scheduler.set_xfer_handshake_metadata({0: self.worker.get_handshake_metadata()})

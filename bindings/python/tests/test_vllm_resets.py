@@ -25,6 +25,21 @@ def test_a_reset_forgets_and_hears_no_old_report(tmp_path):
     worker.shutdown()
 
 
+def test_what_both_halves_count_is_the_workers_and_counts_go_on_after_a_reset():
+    scheduler, worker = connectors(views("LBHNC"))
+
+    def counted():
+        scheduler._stats_at = 0.0
+        return scheduler.get_kv_connector_stats().data
+
+    for life in range(2):
+        step(scheduler, worker, Request(f"{life}", 40), [0, 1, 2], 0)
+        counts = counted()
+        assert counts["asked_tokens"] == 40 and "saved_blocks" not in counts, counts
+        assert scheduler.reset_cache() is True
+    worker.shutdown()
+
+
 @pytest.mark.parametrize("on_a_drive", [False, True])
 def test_what_is_kept_after_a_reset_is_for_this_life_alone(tmp_path, on_a_drive):
     """A reset is said to come with new weights, which the folder of weights need not have."""

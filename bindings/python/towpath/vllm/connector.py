@@ -17,7 +17,7 @@ from vllm.v1.metrics.cache_hit_source import CacheHitSource
 from towpath.vllm import geometry, naming, settings
 from towpath.vllm.scheduling import Orders, Reports, SchedulerSide
 from towpath.vllm.serving import WorkerSide
-from towpath.vllm.stats import COUNTERS, TowpathPromMetrics, TowpathStats
+from towpath.vllm.stats import COUNTERS, OF_WORKERS, TowpathPromMetrics, TowpathStats
 
 _logger = logging.getLogger("vllm.towpath")
 
@@ -64,9 +64,10 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
         self._refuse_what_is_not_there(vllm_config)
         self._groups = geometry.groups_of(kv_cache_config)
         self._is_plain = geometry.is_plain(self._groups)
-        self._refuse_loads_in_step()
+        self._refuse_loads_in_step(vllm_config)
         per_block = geometry.tokens_per_block(kv_cache_config)
-        name = naming.name_of_cache(vllm_config, per_block, self._settings.model)
+        name = naming.name_of_cache(vllm_config, per_block, self._settings.model,
+                                    "" if self._is_plain else geometry.arrangement(kv_cache_config))
         if role == KVConnectorRole.SCHEDULER:
             self._start_scheduler(vllm_config, per_block, name)
         else:
@@ -79,9 +80,20 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
             if getattr(parallel, name, 1) != 1:
                 raise ValueError(f"towpath: {name} is {getattr(parallel, name)}, and only 1 is supported; "
                                  "tensor_parallel_size may be larger")
+        if getattr(parallel, "distributed_executor_backend", None) == "external_launcher":
+            raise ValueError("towpath: the executor is external_launcher, where each rank has a scheduler of its own, which hears of "
+                             "one worker alone: say --distributed-executor-backend mp")
 
-    def _refuse_loads_in_step(self):
-        if not self._is_plain and not self._settings.loads_in_background:
+    def _refuse_loads_in_step(self, vllm_config):
+        """The step behind one with loads is scheduled upon them before vLLM knows whether they failed."""
+        if self._settings.loads_in_background:
+            return
+        if getattr(vllm_config.scheduler_config, "async_scheduling", False) and getattr(
+                vllm_config.cache_config, "enable_prefix_caching", False):
+            raise ValueError("towpath: loads_in_background is false, with prefix caching and asynchronous scheduling, where other "
+                             "requests take a block before it is known whether it came: leave it out, or say "
+                             "--no-async-scheduling")
+        if not self._is_plain:
             raise ValueError(f"towpath: loads_in_background is false, and this model has {len(self._groups)} groups of unlike "
                              "layers, of which vLLM cannot hear within a step what failed: leave it out")
 
@@ -260,6 +272,8 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
     def reset_cache(self):
         """vLLM also asks as it pauses or falls asleep, and stays paused where it is refused."""
         done = self._scheduler.reset()
+        if done:
+            self._last_figures = {}
         if not done:
             _logger.warning("towpath: not reset, since blocks of requests are on their way: ask again")
         elif self._settings != self._settings.alone():
@@ -279,7 +293,8 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
         self._stats_at = now + _STATS_EVERY_S
         if self._role == KVConnectorRole.SCHEDULER:
             before, self._last_figures = self._last_figures, self._scheduler.figures()
-            figures = {name: value - before.get(name, 0) for name, value in self._last_figures.items() if name in COUNTERS}
+            figures = {name: value - before.get(name, 0) for name, value in self._last_figures.items()
+                       if name in COUNTERS and name not in OF_WORKERS}
         else:
             figures = self._worker.figures()
         spent = sum(self.seconds.values())

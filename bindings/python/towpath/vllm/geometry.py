@@ -9,6 +9,7 @@ A model whose layers are unlike has several groups of them. Their caches overlay
 a block is some group's at a time: there a block is its bytes, a page for each place that a layer may have.
 """
 import dataclasses
+import os
 from typing import Any, Dict, List, Tuple
 
 from towpath.connector import _address, _element_bytes, _strides_of
@@ -17,6 +18,7 @@ AXES = "block head token dim"
 
 
 _APART = "say --disable-hybrid-kv-cache-manager"
+_WHOLE = {"FullAttentionSpec", "MLAAttentionSpec"}  # a block is a function of the tokens up to its end
 
 
 class GeometryError(ValueError):
@@ -37,10 +39,17 @@ class Geometry:
         return len(self.caches) * heads * tokens * dim * self.element_bytes
 
 
-def _kind_of(group):
-    """("whole" | "window" | "state", tokens of the window), as towpath.connector.Scheduler has it."""
-    spec = next(iter(getattr(group.kv_cache_spec, "kv_cache_specs", {}).values()), group.kv_cache_spec)
+def _specs_of(group):
+    return list(getattr(group.kv_cache_spec, "kv_cache_specs", {}).values()) or [group.kv_cache_spec]
+
+
+def _kind_of(spec):
+    """("whole" | "window" | "state", tokens of the window), as towpath.connector.Scheduler has it. What is not known is
+    refused: a cache that depends on more than the tokens up to its end would be right for its own prompt alone."""
     names = [each.__name__ for each in type(spec).__mro__]
+    if getattr(spec, "non_causal", False) or not getattr(spec, "prefix_cacheable", True):
+        raise GeometryError(f"towpath: caches of the kind {names[0]} depend on more than the tokens before, and vLLM itself does "
+                            "not use them again: serve this model without a connector")
     if "MambaSpec" in names:
         ahead = spec.num_speculative_blocks + spec.num_prefill_checkpoint_blocks
         if spec.mamba_cache_mode != "align" or ahead:
@@ -49,9 +58,16 @@ def _kind_of(group):
         return "state", 0
     if "SlidingWindowSpec" in names:
         return "window", spec.sliding_window - 1 + getattr(spec, "extra_retained_tokens", 0)
-    if "ChunkedLocalAttentionSpec" in names or "CrossAttentionSpec" in names:
+    if names[0] not in _WHOLE:
         raise GeometryError(f"towpath: caches of the kind {names[0]} are not kept; {_APART}")
     return "whole", 0
+
+
+def _kind_of_group(group):
+    kinds = {_kind_of(spec) for spec in _specs_of(group)}
+    if len(kinds) != 1:
+        raise GeometryError(f"towpath: a group has caches of the kinds {sorted(kinds)}, and one is wanted; {_APART}")
+    return kinds.pop()
 
 
 def groups_of(kv_cache_config) -> List[Tuple[str, int]]:
@@ -61,12 +77,18 @@ def groups_of(kv_cache_config) -> List[Tuple[str, int]]:
     if len(sizes) != 1:
         raise GeometryError(f"towpath: the {len(groups)} groups of this model have blocks of {sorted(sizes)} tokens, and one "
                             f"size is wanted; {_APART}")
-    return [_kind_of(group) for group in groups]
+    return [_kind_of_group(group) for group in groups]
 
 
 def is_plain(groups) -> bool:
     """One group, of which all is needed: any cache can be kept, its layers one by one."""
     return groups == [("whole", 0)]
+
+
+def arrangement(kv_cache_config) -> str:
+    """Of unlike layers, whose blocks are kept as the bytes of pages: what says what those bytes are."""
+    specs = [_specs_of(group)[0] for group in kv_cache_config.kv_cache_groups]
+    return f"{getattr(kv_cache_config, 'kv_cache_layout', None)} {specs} {os.environ.get('VLLM_SSM_CONV_STATE_LAYOUT')}"
 
 
 def tokens_per_block(kv_cache_config) -> int:

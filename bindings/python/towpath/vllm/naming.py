@@ -34,13 +34,14 @@ def _kernels(vllm_config):
     return kernels
 
 
-def name_of_cache(vllm_config, tokens_per_block: int, model: str = "") -> str:
-    """`model`: the user's own name, instead of what the model's folder and configuration say."""
+def name_of_cache(vllm_config, tokens_per_block: int, model: str = "", arrangement: str = "") -> str:
+    """`model`: the user's own name, instead of what the model's folder and configuration say. `arrangement`: of a block's
+    bytes, where they are kept as they lie."""
     config, cache = vllm_config.model_config, vllm_config.cache_config
     said = {"vllm": vllm.__version__, "dtype": str(getattr(config, "dtype", "")),
             "quantization": str(getattr(config, "quantization", None)),
             "cache_dtype": str(getattr(cache, "cache_dtype", "")), "block": tokens_per_block,
-            "ranks": vllm_config.parallel_config.world_size, **_kernels(vllm_config)}
+            "arrangement": arrangement, "ranks": vllm_config.parallel_config.world_size, **_kernels(vllm_config)}
     if model:
         said["name"] = model
     else:

@@ -24,6 +24,8 @@ COUNTERS = {
     "engine_seconds": "Seconds of the engine's threads in the connector",
 }
 
+OF_WORKERS = {"failed_blocks", "saved_blocks"}  # the scheduler counts what it asked them for
+
 
 class TowpathStats(KVConnectorStats):
 
