@@ -134,7 +134,7 @@ def test_two_heads_are_not_taken_for_keys_and_values():
     """The shape that other connectors read as [2, ...]: here it is refused, whichever axis has the two."""
     caches = {"a": numpy.zeros((2, BLOCKS, TOKENS, DIM), numpy.float16)}
     with pytest.raises(geometry.GeometryError, match="should be"):
-        geometry.prove(caches, fake_vllm.cache_config(fake_vllm.Spec(num_heads=2)))
+        geometry.prove(caches, fake_vllm.cache_config(fake_vllm.FullAttentionSpec(num_heads=2)))
 
 
 def strided(shape, strides, offset=0, memory=numpy.zeros(1 << 20, numpy.float16)):
@@ -170,65 +170,17 @@ def test_pipelines_are_refused():
         TowpathConnector(fake_vllm.config(pipeline_parallel_size=2), KVConnectorRole.SCHEDULER, fake_vllm.cache_config())
 
 
-# Names -------------------------------------------------------------------------------------------
-
-def test_weights_that_were_trained_on_have_another_name(tmp_path):
-    weights = tmp_path / "model.safetensors"
-    weights.write_bytes(bytes(1 << 21))
-    first = naming.digest_of_weights(str(tmp_path))
-    naming.digest_of_weights.cache_clear()
-    weights.touch()
-    assert naming.digest_of_weights(str(tmp_path)) == first, "a date is not a weight"
-    naming.digest_of_weights.cache_clear()
-    changed = bytearray(1 << 21)
-    changed[(1 << 20) + (1 << 19):] = b"\1" * (1 << 19)
-    weights.write_bytes(changed)
-    assert naming.digest_of_weights(str(tmp_path)) != first
+def test_ranks_with_schedulers_of_their_own_are_refused():
+    with pytest.raises(ValueError, match="external_launcher.*--distributed-executor-backend mp"):
+        TowpathConnector(fake_vllm.config(distributed_executor_backend="external_launcher"), KVConnectorRole.SCHEDULER,
+                         fake_vllm.cache_config())
 
 
-def test_weights_of_one_small_tensor_that_changed_have_another_name(tmp_path):
-    weights, tensors = tmp_path / "model.safetensors", {}
-    for i in range(64):  # 1 MiB each: what lies between even pieces would be 252 KiB
-        tensors[f"layer {i}"] = {"dtype": "U8", "shape": [1 << 20], "data_offsets": [i << 20, (i + 1) << 20]}
-    header = json.dumps({"__metadata__": {"format": "pt"}, **tensors}).encode()
-    content = bytearray(len(header).to_bytes(8, "little") + header + bytes(64 << 20))
-    names = set()
-    for tensor in (None, 1, 40, 63):
-        if tensor is not None:
-            begin = 8 + len(header) + (tensor << 20)
-            content[begin:begin + 100] = b"\1" * 100
-        weights.write_bytes(content)
-        naming.digest_of_weights.cache_clear()
-        names.add(naming.digest_of_weights(str(tmp_path)))
-    assert len(names) == 4
-
-
-def test_what_computes_otherwise_has_another_name():
-    config = fake_vllm.config()
-    name = naming.name_of_cache(config, 16)
-    assert naming.name_of_cache(config, 16) == name and naming.name_of_cache(config, 32) != name
-    config.cache_config.cache_dtype = "fp8"
-    assert naming.name_of_cache(config, 16) != name
-    assert naming.name_of_cache(config, 16, "mine") != naming.name_of_cache(config, 16, "yours")
-
-
-def test_another_version_of_the_engine_has_another_name(monkeypatch):
-    first = naming.name_of_cache(fake_vllm.config(), 16, "mine")
-    monkeypatch.setattr(naming.vllm, "__version__", "another")
-    assert naming.name_of_cache(fake_vllm.config(), 16, "mine") != first
-
-
-def test_rooms_keep_adapters_tenants_and_images_apart():
-    feature = types.SimpleNamespace(identifier="image", mm_position=types.SimpleNamespace(offset=4))
-    lora = types.SimpleNamespace(lora_name="a", lora_path="/a", lora_int_id=1)
-    rooms = [room_of(types.SimpleNamespace(lora_request=adapter, cache_salt=salt, mm_features=features))
-             for adapter in (None, lora) for salt in (None, "s", "") for features in ([], [feature])]
-    assert rooms[0] == "" and len(set(rooms)) == len(rooms)
-
-
-def test_a_salt_says_whose_blocks_they_are():
-    assert [tenant_of(types.SimpleNamespace(cache_salt=salt)) for salt in ("s", "", None)] == ["s", "", ""]
-    assert tenant_of(types.SimpleNamespace()) == ""
+def test_loads_in_a_step_are_refused_where_others_take_blocks_before_they_came():
+    config = fake_vllm.config({"loads_in_background": False})
+    config.scheduler_config.async_scheduling = config.cache_config.enable_prefix_caching = True
+    with pytest.raises(ValueError, match="--no-async-scheduling"):
+        TowpathConnector(config, KVConnectorRole.SCHEDULER, fake_vllm.cache_config())
 
 
 # The scheduler's half ----------------------------------------------------------------------------
@@ -432,6 +384,16 @@ def test_saves_end_before_the_blocks_of_a_preempted_request_that_was_aborted_are
 def test_no_output_of_a_preempted_request_is_computed_twice_for_the_sake_of_its_saves():
     scheduler = TowpathConnector(fake_vllm.config(), KVConnectorRole.SCHEDULER, fake_vllm.cache_config())
     assert scheduler.requires_kv_delivery is False
+
+
+@pytest.mark.parametrize("name, salt", [("n" * 1025, None), ("\ud800", None), ("n", "\ud800")], ids=["long", "no text", "salt"])
+def test_what_clients_send_does_not_end_the_engine(name, salt):
+    half, request = side(), Request(name, 40)
+    request.cache_salt = salt
+    assert half.match(request, 0) == (0, False)
+    half.allocate(request, ([3, 6, 1],), 0)
+    half.build(scheduled(request, 0, 40))
+    assert half.finish(request) == (False, None)
 
 
 def test_prompts_without_tokens_are_left_alone():

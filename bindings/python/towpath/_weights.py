@@ -4,10 +4,25 @@ every host, and another where the weights were trained on.
 import functools
 import hashlib
 import json
+import os
 import pathlib
 
 _PIECE, _PIECES = 4096, 256
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
+
+
+def digest_of_adapter(folder: str) -> str:
+    """As digest_of_weights(), of weights that may be others while the process lives. Empty: no folder."""
+    try:
+        stats = [(path.name, path.stat()) for path in sorted(pathlib.Path(folder).iterdir())]
+    except (OSError, ValueError):
+        return ""
+    return _digest_as_of(os.path.realpath(folder), tuple((name, one.st_size, one.st_mtime_ns, one.st_ino) for name, one in stats))
+
+
+@functools.lru_cache(maxsize=1024)
+def _digest_as_of(folder: str, stats) -> str:
+    return digest_of_weights.__wrapped__(folder)
 
 
 @functools.lru_cache(maxsize=None)

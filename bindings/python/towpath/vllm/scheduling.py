@@ -9,6 +9,7 @@ A model with unlike layers has several groups of them, and a request a table of 
 passed, or a state was carried on from, is another's with the next step: so saves end before that writes.
 """
 import dataclasses
+import hashlib
 import itertools
 import json
 import time
@@ -16,11 +17,13 @@ from types import SimpleNamespace
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from towpath import kv_events
+from towpath._weights import digest_of_adapter
 from towpath.connector import Scheduler
 from towpath.vllm.hints import Hints
 
 
 _NULL_BLOCK = 0  # vLLM's, in the place of a block that a window has passed
+_LONGEST_NAME = 1024  # bytes of a request's (kMaxRequestId)
 _LASTING_S = 2  # that steps are asked for, until what was saved is in files
 
 
@@ -68,7 +71,8 @@ def room_of(request) -> str:
                 for feature in getattr(request, "mm_features", None) or ()]
     if salt is None and not features:
         return lora_room(lora) if lora else ""
-    return json.dumps([lora_room(lora) if lora else "", salt, features])
+    text = json.dumps([lora_room(lora) if lora else "", salt, features])
+    return hashlib.sha256(text.encode()).hexdigest()  # it is kept for each block, and clients choose its length
 
 
 def tenant_of(request) -> str:
@@ -77,13 +81,21 @@ def tenant_of(request) -> str:
 
 
 def lora_room(lora) -> str:
-    """A name may be another adapter's in the next life of the engine: the path belongs to it."""
-    return json.dumps({"lora": lora.lora_name, "path": getattr(lora, "lora_path", "")})
+    """A name may be another adapter's in the next life of the engine, and a path another's weights."""
+    path = getattr(lora, "lora_path", "")
+    return json.dumps({"lora": lora.lora_name, "path": path, "weights": digest_of_adapter(path)})
 
 
 def is_kept(request) -> bool:
-    """Prompts of embeddings have no tokens to be known by, and sessions take tokens back."""
-    return getattr(request, "prompt_embeds", None) is None and not getattr(request, "resumable", False)
+    """Prompts of embeddings have no tokens to be known by, and sessions take tokens back. Clients choose a request's name and
+    salt: nothing they send may end the engine."""
+    if getattr(request, "prompt_embeds", None) is not None or getattr(request, "resumable", False):
+        return False
+    try:
+        tenant_of(request).encode()
+        return len(request.request_id.encode()) <= _LONGEST_NAME
+    except UnicodeEncodeError:
+        return False
 
 
 class SchedulerSide:

@@ -1,0 +1,81 @@
+"""What names a model's cache for towpath.vllm, and what tells requests' rooms in it apart."""
+import json
+import types
+
+import fake_vllm
+
+fake_vllm.install()
+from towpath.vllm import naming
+from towpath.vllm.scheduling import room_of, tenant_of
+
+
+def test_weights_that_were_trained_on_have_another_name(tmp_path):
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(bytes(1 << 21))
+    first = naming.digest_of_weights(str(tmp_path))
+    naming.digest_of_weights.cache_clear()
+    weights.touch()
+    assert naming.digest_of_weights(str(tmp_path)) == first, "a date is not a weight"
+    naming.digest_of_weights.cache_clear()
+    changed = bytearray(1 << 21)
+    changed[(1 << 20) + (1 << 19):] = b"\1" * (1 << 19)
+    weights.write_bytes(changed)
+    assert naming.digest_of_weights(str(tmp_path)) != first
+
+
+def test_weights_of_one_small_tensor_that_changed_have_another_name(tmp_path):
+    weights, tensors = tmp_path / "model.safetensors", {}
+    for i in range(64):  # 1 MiB each: what lies between even pieces would be 252 KiB
+        tensors[f"layer {i}"] = {"dtype": "U8", "shape": [1 << 20], "data_offsets": [i << 20, (i + 1) << 20]}
+    header = json.dumps({"__metadata__": {"format": "pt"}, **tensors}).encode()
+    content = bytearray(len(header).to_bytes(8, "little") + header + bytes(64 << 20))
+    names = set()
+    for tensor in (None, 1, 40, 63):
+        if tensor is not None:
+            begin = 8 + len(header) + (tensor << 20)
+            content[begin:begin + 100] = b"\1" * 100
+        weights.write_bytes(content)
+        naming.digest_of_weights.cache_clear()
+        names.add(naming.digest_of_weights(str(tmp_path)))
+    assert len(names) == 4
+
+
+def test_what_computes_otherwise_has_another_name():
+    config = fake_vllm.config()
+    name = naming.name_of_cache(config, 16)
+    assert naming.name_of_cache(config, 16) == name and naming.name_of_cache(config, 32) != name
+    config.cache_config.cache_dtype = "fp8"
+    assert naming.name_of_cache(config, 16) != name
+    assert naming.name_of_cache(config, 16, "mine") != naming.name_of_cache(config, 16, "yours")
+
+
+def test_another_version_of_the_engine_has_another_name(monkeypatch):
+    first = naming.name_of_cache(fake_vllm.config(), 16, "mine")
+    monkeypatch.setattr(naming.vllm, "__version__", "another")
+    assert naming.name_of_cache(fake_vllm.config(), 16, "mine") != first
+
+
+def test_rooms_keep_adapters_tenants_and_images_apart():
+    feature = types.SimpleNamespace(identifier="image", mm_position=types.SimpleNamespace(offset=4))
+    lora = types.SimpleNamespace(lora_name="a", lora_path="/a", lora_int_id=1)
+    rooms = [room_of(types.SimpleNamespace(lora_request=adapter, cache_salt=salt, mm_features=features))
+             for adapter in (None, lora) for salt in (None, "s", "") for features in ([], [feature])]
+    assert rooms[0] == "" and len(set(rooms)) == len(rooms)
+
+
+def test_an_adapter_that_was_trained_on_has_another_room(tmp_path):
+    lora = types.SimpleNamespace(lora_name="a", lora_path=str(tmp_path), lora_int_id=1)
+    rooms = []
+    for weights in (b"first", b"other", b"first"):
+        (tmp_path / "adapter_model.safetensors").write_bytes(weights)
+        rooms.append(room_of(types.SimpleNamespace(lora_request=lora)))
+    assert rooms[0] == rooms[2] != rooms[1]
+
+
+def test_rooms_are_short_whatever_clients_send():
+    assert len(room_of(types.SimpleNamespace(cache_salt="s" * 100_000))) < 100
+
+
+def test_a_salt_says_whose_blocks_they_are():
+    assert [tenant_of(types.SimpleNamespace(cache_salt=salt)) for salt in ("s", "", None)] == ["s", "", ""]
+    assert tenant_of(types.SimpleNamespace()) == ""
