@@ -50,7 +50,7 @@ Exit status: 0 it was shown; 1 a file is no flight recorder; 3 there is none.
 Examples:
   towpath top flights
   towpath top flights/decode-0.4711.flight --interval 5
-  towpath top flights --once --json - | jq '.nodes[].ways')";
+  towpath top flights --once --json - | jq '.nodes[].paths')";
 
 struct FlightOptions {
   std::string file;

@@ -71,7 +71,7 @@ Examples:
   towpath replay --requests 200 --inject swap-kv  prove that a mistake is noticed
   towpath replay --faults 0.01 --seed 7           random faults: each must be found
   towpath replay --faults 0.05 --tiers host=400,disk=/var/tmp/kv:1GiB   torn files, tiers that fail
-  towpath replay --rendezvous etcd://10.0.0.1:2379/demo --role prefill   here, and there
+  towpath replay --rendezvous etcds://10.0.0.1:2379/demo --role prefill   here, and there
                                                   the same with --role decode)";
 
 Result<std::unique_ptr<traces::TraceReader>> open_trace(const Options& options) {

@@ -77,7 +77,7 @@ class Settings:
 
 def _peers(given, key) -> Peers:
     peers = read_fields(Peers, checked(key, given, dict), key, prefix=f"{key}.",
-                        needed={"rendezvous": '"etcd://10.0.0.5:2379/kv"'})
+                        needed={"rendezvous": '"etcd://10.0.0.5:2379/kv?token-file=/etc/kv.token"'})
     for field in ("others", "backends"):
         for one in getattr(peers, field):
             checked(f"{key}.{field}", one, str)
