@@ -201,18 +201,20 @@ Status PeerTier::ask(const std::string& name, Session& session) {
   return options_.agent->notify(name, bytes);
 }
 
-/// What was granted when nobody waits for it any more, the peer need not hold.
-void PeerTier::hear(const std::string& name, const PeerMessage& answer) {
+PeerTier::Session* PeerTier::find_session(const std::string& name, std::uint64_t number) {
   const auto link = links_.find(name);
-  if (link != links_.end())
-    for (Session& session : link->second.sessions) {
-      if (session.number != answer.session) continue;
-      if (session.granted) return;
-      session.granted = answer.granted;
-      session.not_now = answer.not_now;
-      return;
-    }
-  if (!answer.granted.empty()) release(name, answer.session);
+  if (link == links_.end()) return nullptr;
+  const auto session = std::ranges::find(link->second.sessions, number, &Session::number);
+  return session == link->second.sessions.end() ? nullptr : &*session;
+}
+
+void PeerTier::hear(const std::string& name, const PeerMessage& answer) {
+  Session* const session = find_session(name, answer.session);
+  // What was granted when nobody waits for it any more, the peer need not hold.
+  if (session == nullptr && !answer.granted.empty()) return release(name, answer.session);
+  if (session == nullptr || session->granted) return;
+  session->granted = answer.granted;
+  session->not_now = answer.not_now;
 }
 
 bool PeerTier::is_of_this_life(const std::string& name, const Session& session) const {

@@ -150,6 +150,7 @@ class PeerTier final : public BlockTier {
   Status make_staging(const KnownPeers::Peer& peer, Link& link);
   void drop_staging(Link& link);
   void fail(const std::string& name, Link& link, const Status& cause);
+  Session* find_session(const std::string& name, std::uint64_t number);
   bool is_of_this_life(const std::string& name, const Session& session) const;
   void release(const std::string& name, std::uint64_t session);
   bool is_lost(const std::string& name) const;
