@@ -181,7 +181,7 @@ Status BlockStore::end(RecordWrite& write) {
     return error(Code::io_error,
                  cat("segment ", write.segment, " was given up after a failed sync"));
   is_dirty_ = true;
-  freed_ = 0;
+  freed_ = refused_ = 0;
   segments_.at(write.segment).note_written(room_of(write.record));
   if (write.record.kind == RecordKind::removal) return {};
   // One that is leaving is got from where it was until what was written now is there for good.

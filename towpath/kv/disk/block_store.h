@@ -196,7 +196,7 @@ class BlockStore {
   bool is_syncing_ = false;
   BlockIndex index_;
   std::uint64_t freed_ = 0;                   // bytes, since the last record was written
-  std::uint64_t refused_ = 0;                 // records, since that did not help
+  std::uint64_t refused_ = 0;                 // records since then, for which nothing was freed
   std::uint64_t leaving_before_ = 0;          // blocks in segments of lower numbers are leaving
   std::vector<PlacedRecord> unacknowledged_;  // in the current segment, and not being synced
   Figures figures_;

@@ -459,17 +459,20 @@ TEST_F(BlockStoreTest, options_and_blocks_that_make_no_sense_are_refused) {
   EXPECT_EQ(store->get(1, room).code(), Code::not_found);
 }
 
-// A descriptor each, of which many processes have 1,024.
+// A descriptor each, or two, of which many processes have 1,024.
 TEST_F(BlockStoreTest, a_large_store_has_no_more_segments_for_it) {
   constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
-  for (const std::uint64_t gib : {16U, 130U, 260U}) {
+  using Case = std::pair<std::uint64_t, bool>;
+  for (const auto& [gib, direct] : {Case(16, false), {130, false}, {260, false}, {130, true}}) {
     const auto folder = sys::TemporaryDirectory::create("/var/tmp");
     ASSERT_TRUE(folder.ok());
     sys::SystemFileSystem files;
-    const auto store =
-        open_store(files, {.directory = folder->path(), .capacity_bytes = gib * 1024 * kMiB});
+    const auto store = open_store(
+        files,
+        {.directory = folder->path(), .capacity_bytes = gib * 1024 * kMiB, .direct = direct});
     ASSERT_TRUE(put_block(*store, 1).ok());
-    EXPECT_EQ(store->figures().bytes, std::max(256 * kMiB, gib * 1024 * kMiB / 512));
+    EXPECT_EQ(store->figures().bytes,
+              std::max(256 * kMiB, gib * 1024 * kMiB / (direct ? 256 : 512)));
   }
 }
 

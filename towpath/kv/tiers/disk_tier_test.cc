@@ -195,6 +195,9 @@ TEST_F(DiskTierTest, many_that_find_no_space_give_up_no_more_than_one_needs) {
   EXPECT_EQ(tasks_[280].status.code(), Code::exhausted);
   EXPECT_LE(tier_->store().figures().reclaimed_segments, 2U);
   EXPECT_TRUE(is_there(150) && is_there(100));
+  const auto reclaimed = tier_->store().figures().reclaimed_segments;
+  for (BlockHash from = 1001; from < 1281; from += 40) put_all(from, from + 39);
+  EXPECT_EQ(tier_->store().figures().reclaimed_segments, reclaimed + 1) << "one for 256 refused";
   files_->heal();
   put_all(301, 303);
   EXPECT_TRUE(is_there(301) && is_there(303));
