@@ -1,6 +1,7 @@
 """`towpath serve`: workers of a host keep their blocks in one process."""
 import contextlib
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -82,6 +83,16 @@ def test_a_server_whose_output_nobody_reads_serves_on(tmp_path):
                 assert process.poll() is None
                 worker.sync()
         process.stdout = None
+
+
+def test_a_server_takes_all_the_descriptors_it_may(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard // 2, hard))
+    try:
+        with server(tmp_path / "serve") as process:
+            assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_the_first_engine_starts_the_server_and_it_stays(tmp_path):
