@@ -1,5 +1,4 @@
 """towpath.vllm without vLLM: settings, geometry, names, and the rules of the scheduler's half."""
-import json
 import pickle
 import types
 
@@ -10,9 +9,9 @@ import fake_vllm
 
 fake_vllm.install()
 from towpath._server import Server
-from towpath.vllm import geometry, naming, settings
+from towpath.vllm import geometry, settings
 from towpath.vllm.connector import TowpathConnector, TowpathReports
-from towpath.vllm.scheduling import SchedulerSide, room_of, tenant_of
+from towpath.vllm.scheduling import SchedulerSide
 from towpath.vllm.serving import WorkerSide
 from towpath.vllm.stats import TowpathPromMetrics, TowpathStats
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole

@@ -1,25 +1,36 @@
 """What names a model's cache for towpath.vllm, and what tells requests' rooms in it apart."""
 import json
+import os
 import types
 
 import fake_vllm
 
 fake_vllm.install()
 from towpath.vllm import naming
-from towpath.vllm.scheduling import room_of, tenant_of
+from towpath.vllm.scheduling import adapter_of, room_of, tenant_of
+
+
+def room(**request):
+    request = types.SimpleNamespace(**request)
+    return room_of(request, adapter_of(request))
+
+
+def write(weights, content):
+    """A second later than before, whatever the file system's clock counts in."""
+    later = weights.stat().st_mtime + 1 if weights.exists() else 1
+    weights.write_bytes(content)
+    os.utime(weights, (later, later))
 
 
 def test_weights_that_were_trained_on_have_another_name(tmp_path):
     weights = tmp_path / "model.safetensors"
-    weights.write_bytes(bytes(1 << 21))
+    write(weights, bytes(1 << 21))
     first = naming.digest_of_weights(str(tmp_path))
-    naming.digest_of_weights.cache_clear()
     weights.touch()
     assert naming.digest_of_weights(str(tmp_path)) == first, "a date is not a weight"
-    naming.digest_of_weights.cache_clear()
     changed = bytearray(1 << 21)
     changed[(1 << 20) + (1 << 19):] = b"\1" * (1 << 19)
-    weights.write_bytes(changed)
+    write(weights, changed)
     assert naming.digest_of_weights(str(tmp_path)) != first
 
 
@@ -34,8 +45,7 @@ def test_weights_of_one_small_tensor_that_changed_have_another_name(tmp_path):
         if tensor is not None:
             begin = 8 + len(header) + (tensor << 20)
             content[begin:begin + 100] = b"\1" * 100
-        weights.write_bytes(content)
-        naming.digest_of_weights.cache_clear()
+        write(weights, content)
         names.add(naming.digest_of_weights(str(tmp_path)))
     assert len(names) == 4
 
@@ -58,7 +68,7 @@ def test_another_version_of_the_engine_has_another_name(monkeypatch):
 def test_rooms_keep_adapters_tenants_and_images_apart():
     feature = types.SimpleNamespace(identifier="image", mm_position=types.SimpleNamespace(offset=4))
     lora = types.SimpleNamespace(lora_name="a", lora_path="/a", lora_int_id=1)
-    rooms = [room_of(types.SimpleNamespace(lora_request=adapter, cache_salt=salt, mm_features=features))
+    rooms = [room(lora_request=adapter, cache_salt=salt, mm_features=features)
              for adapter in (None, lora) for salt in (None, "s", "") for features in ([], [feature])]
     assert rooms[0] == "" and len(set(rooms)) == len(rooms)
 
@@ -67,13 +77,13 @@ def test_an_adapter_that_was_trained_on_has_another_room(tmp_path):
     lora = types.SimpleNamespace(lora_name="a", lora_path=str(tmp_path), lora_int_id=1)
     rooms = []
     for weights in (b"first", b"other", b"first"):
-        (tmp_path / "adapter_model.safetensors").write_bytes(weights)
-        rooms.append(room_of(types.SimpleNamespace(lora_request=lora)))
+        write(tmp_path / "adapter_model.safetensors", weights)
+        rooms.append(room(lora_request=lora))
     assert rooms[0] == rooms[2] != rooms[1]
 
 
 def test_rooms_are_short_whatever_clients_send():
-    assert len(room_of(types.SimpleNamespace(cache_salt="s" * 100_000))) < 100
+    assert len(room(cache_salt="s" * 100_000)) < 100
 
 
 def test_a_salt_says_whose_blocks_they_are():

@@ -4,36 +4,24 @@ every host, and another where the weights were trained on.
 import functools
 import hashlib
 import json
-import os
 import pathlib
 
 _PIECE, _PIECES = 4096, 256
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 
 
-def digest_of_adapter(folder: str) -> str:
-    """As digest_of_weights(), of weights that may be others while the process lives. Empty: no folder."""
-    try:
-        stats = [(path.name, path.stat()) for path in sorted(pathlib.Path(folder).iterdir())]
-    except (OSError, ValueError):
-        return ""
-    return _digest_as_of(os.path.realpath(folder), tuple((name, one.st_size, one.st_mtime_ns, one.st_ino) for name, one in stats))
+def digest_of_weights(folder: str) -> str:
+    """Of every weight file its length, its beginning, and pieces: where each tensor begins, as far as the file
+    says; else at even distances. They are read again when a length or a date is another."""
+    paths = sorted(path for path in pathlib.Path(folder).iterdir() if path.name.endswith(_WEIGHTS))
+    stats = [path.stat() for path in paths]
+    return _digest_of(tuple((path, one.st_size, one.st_mtime_ns, one.st_ino) for path, one in zip(paths, stats)))
 
 
 @functools.lru_cache(maxsize=1024)
-def _digest_as_of(folder: str, stats) -> str:
-    return digest_of_weights.__wrapped__(folder)
-
-
-@functools.lru_cache(maxsize=None)
-def digest_of_weights(folder: str) -> str:
-    """Of every weight file its length, its beginning, and pieces: where each tensor begins, as far as the file
-    says; else at even distances."""
+def _digest_of(files) -> str:
     digest = hashlib.sha256()
-    for path in sorted(pathlib.Path(folder).iterdir()):
-        if not path.name.endswith(_WEIGHTS):
-            continue
-        size = path.stat().st_size
+    for path, size, *_ in files:
         digest.update(f"{path.name} {size}\n".encode())
         with open(path, "rb") as file:
             digest.update(file.read(1 << 20))

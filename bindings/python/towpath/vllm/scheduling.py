@@ -8,16 +8,18 @@ was made before the last reset is listened to.
 A model with unlike layers has several groups of them, and a request a table of blocks for each. What a window has
 passed, or a state was carried on from, is another's with the next step: so saves end before that writes.
 """
+import contextlib
 import dataclasses
 import hashlib
 import itertools
 import json
+import os
 import time
 from types import SimpleNamespace
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from towpath import kv_events
-from towpath._weights import digest_of_adapter
+from towpath._weights import digest_of_weights
 from towpath.connector import Scheduler
 from towpath.vllm.hints import Hints
 
@@ -64,14 +66,14 @@ class _Request:
     loaded_to: int = 0  # tokens up to which its last load was to bring it; 0: there was none since it was preempted
 
 
-def room_of(request) -> str:
-    """What makes equal tokens unequal, for this request: adapter, salt, images. Empty: nothing."""
-    lora, salt = getattr(request, "lora_request", None), getattr(request, "cache_salt", None)
+def room_of(request, adapter: str) -> str:
+    """What makes equal tokens unequal, for this request: adapter (adapter_of()), salt, images. Empty: nothing."""
+    salt = getattr(request, "cache_salt", None)
     features = [[feature.identifier, feature.mm_position.offset]
                 for feature in getattr(request, "mm_features", None) or ()]
     if salt is None and not features:
-        return lora_room(lora) if lora else ""
-    text = json.dumps([lora_room(lora) if lora else "", salt, features])
+        return adapter
+    text = json.dumps([adapter, salt, features])
     return hashlib.sha256(text.encode()).hexdigest()  # it is kept for each block, and clients choose its length
 
 
@@ -80,10 +82,16 @@ def tenant_of(request) -> str:
     return getattr(request, "cache_salt", None) or ""
 
 
-def lora_room(lora) -> str:
-    """A name may be another adapter's in the next life of the engine, and a path another's weights."""
-    path = getattr(lora, "lora_path", "")
-    return json.dumps({"lora": lora.lora_name, "path": path, "weights": digest_of_adapter(path)})
+def adapter_of(request) -> str:
+    """A name may be another adapter's in the next life of the engine, and a path another's weights. Empty: none."""
+    lora = getattr(request, "lora_request", None)
+    if lora is None:
+        return ""
+    path, weights = getattr(lora, "lora_path", ""), ""
+    if os.path.isdir(path):  # else a name in an index
+        with contextlib.suppress(OSError):  # it has just gone
+            weights = digest_of_weights(path)
+    return json.dumps({"lora": lora.lora_name, "path": path, "weights": weights})
 
 
 def is_kept(request) -> bool:
@@ -138,11 +146,11 @@ class SchedulerSide:
         if state is not None and state.tokens == total and not state.blocks:  # the head of the queue, again
             found, background = self._scheduler.match_again(request.request_id, computed)
         else:
-            found, background = self._scheduler.match(request.request_id, request.all_token_ids[:], computed, room_of(request),
-                                                      tenant_of(request))
-        if getattr(request, "lora_request", None) is not None:
-            lora = request.lora_request
-            self._loras[lora_room(lora)] = (lora.lora_name, lora.lora_int_id)
+            adapter = adapter_of(request)
+            if adapter:
+                self._loras[adapter] = (request.lora_request.lora_name, request.lora_request.lora_int_id)
+            found, background = self._scheduler.match(request.request_id, request.all_token_ids[:], computed,
+                                                      room_of(request, adapter), tenant_of(request))
         loaded_to = state.loaded_to if state is not None else 0
         self._requests[request.request_id] = _Request(request, tokens=total, preemptions=_preemptions(request),
                                                       computed=computed, loaded_to=loaded_to)
