@@ -32,6 +32,12 @@ def test_caches_that_depend_on_more_than_the_tokens_before_are_refused(spec):
         geometry.groups_of(fake_vllm.cache_config(spec))
 
 
+def test_a_group_of_two_kinds_is_refused():
+    both = types.SimpleNamespace(block_size=16, kv_cache_specs={"a": fake_vllm.FullAttentionSpec(), "b": fake_vllm.SlidingWindowSpec()})
+    with pytest.raises(geometry.GeometryError, match="whole.*window.*one is wanted"):
+        geometry.groups_of(fake_vllm.cache_config(both))
+
+
 def test_pages_that_are_arranged_otherwise_have_another_name(monkeypatch):
     names = set()
     for layout, page, order in (("LBHNC", 16384, None), ("LBNHC", 16384, None), ("LBHNC", 8192, None), ("LBHNC", 16384, "DS")):

@@ -271,16 +271,15 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
 
     def reset_cache(self):
         """vLLM also asks as it pauses or falls asleep, and stays paused where it is refused."""
-        done = self._scheduler.reset()
-        if done:
-            self._last_figures = {}
-        if not done:
+        if not self._scheduler.reset():
             _logger.warning("towpath: not reset, since blocks of requests are on their way: ask again")
-        elif self._settings != self._settings.alone():
+            return False
+        self._last_figures = {}
+        if self._settings != self._settings.alone():
             _logger.warning("towpath: objects, peers and a server are used no more in this life of the engine: what they keep "
                             "was computed before the reset; give another \"model\" if it is of other weights")
             self._settings = self._settings.alone()
-        return done
+        return True
 
     # Both -------------------------------------------------------------------------------------
 

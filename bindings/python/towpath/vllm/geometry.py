@@ -64,6 +64,7 @@ def _kind_of(spec):
 
 
 def _kind_of_group(group):
+    """Of layers that are one group all are of one kind."""
     kinds = {_kind_of(spec) for spec in _specs_of(group)}
     if len(kinds) != 1:
         raise GeometryError(f"towpath: a group has caches of the kinds {sorted(kinds)}, and one is wanted; {_APART}")
