@@ -3,7 +3,7 @@ Towpath's memory, and from its files after a restart; in turns, each engine alon
 its connector says "No supported cpu connector found"."""
 import statistics
 
-from harness import Engine, make_model, one_by_one, prompt, say, towpath
+from harness import BLOCK, Engine, make_model, one_by_one, prompt, say, towpath
 
 TURNS, PROMPTS, LENGTH = 5, 5, 1500
 EXACT = {"dtype": "float32"}
@@ -37,7 +37,7 @@ def turn(model, directory, number):
         one_by_one(engine, warm)
         restarted, taken["its files"] = ask(engine, prompts)
         kept = engine.figures()["worker"]
-        assert kept["from_files"] >= PROMPTS * (LENGTH // 32), kept
+        assert kept["from_files"] >= PROMPTS * (LENGTH // BLOCK), kept
     assert tokens == restarted == cached, "wrong tokens"
     return taken
 
@@ -46,11 +46,11 @@ def first_token(work):
     model, turns = make_model(work / "model"), []
     for number in range(TURNS):
         turns.append(turn(model, work / f"kv-{number}", number))
-        say(", ".join(f"{way} {seconds:.3f} s" for way, (seconds, _) in turns[-1].items()))
+        say(", ".join(f"{source} {seconds:.3f} s" for source, (seconds, _) in turns[-1].items()))
 
-    def spread(way, which):
-        seconds = sorted(one[way][which] for one in turns)
+    def spread(source, which):
+        seconds = sorted(one[source][which] for one in turns)
         return f"{statistics.median(seconds):.3f} s ({seconds[0]:.3f} to {seconds[-1]:.3f})"
 
     return f"prompts of {LENGTH} tokens, {TURNS} turns: " + "; ".join(
-        f"{way} {spread(way, 0)}, processors {statistics.median(one[way][1] for one in turns):.3f} s" for way in turns[0])
+        f"{source} {spread(source, 0)}, processors {statistics.median(one[source][1] for one in turns):.3f} s" for source in turns[0])
