@@ -37,8 +37,8 @@ class Left {
         segment.blocks.push_back({record, segment.end});
         segment.end += room_of(record);
       }
-      write(kv::Segment::file_name(segment.name.number), seal_segment_header(segment.name),
-            segment.end);
+      write(kv::Segment::file_name(segment.name.number),
+            kv::seal_segment_header({.name = segment.name}), segment.end);
       all.push_back(std::move(segment));
     }
     const Bytes index = seal_index(all);

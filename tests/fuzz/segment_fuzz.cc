@@ -24,8 +24,8 @@ Bytes page_of(ConstByteSpan bytes) {
 }
 
 void read_segment(ConstByteSpan bytes) {
-  const auto name = kv::open_segment_header(page_of(bytes));
-  if (name.ok()) must(*kv::open_segment_header(kv::seal_segment_header(*name)) == *name);
+  const auto header = kv::open_segment_header(page_of(bytes));
+  if (header.ok()) must(*kv::open_segment_header(kv::seal_segment_header(*header)) == *header);
 }
 
 void read_record(ConstByteSpan bytes) {

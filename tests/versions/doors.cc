@@ -224,7 +224,8 @@ void add_kv(std::vector<Door>& doors) {
       kv_door("worker_report", WorkerReport{.worker = 1, .stored = {1, 2}}, decode_worker_report));
   static constexpr SegmentName kSegment{1, 2};
   static constexpr RecordPlace kPlace{kSegment, kSegmentPage};
-  doors.push_back({"segment_header", kEnvelope, 1, 1, [] { return seal_segment_header(kSegment); },
+  doors.push_back({"segment_header", kEnvelope, 1, 1,
+                   [] { return seal_segment_header({.name = kSegment}); },
                    [](ConstByteSpan bytes) { return status_of(open_segment_header(bytes)); }});
   doors.push_back(
       {"block_record", kEnvelope, 1, 1,

@@ -96,6 +96,8 @@ struct OpenFile {
 struct FileSlots {
   std::uint64_t count = 0;  ///< 0: files are as many, and as long, as they are written
   std::uint64_t size_bytes = 0;
+  /// The one that was asked for, as the drive calls it, which may have another path next time.
+  std::string directory;
 };
 
 enum class PathKind : std::uint8_t {
@@ -141,7 +143,7 @@ class FileSystem {
   /// Bytes that this user can still write under `path`.
   virtual Result<std::uint64_t> available_bytes(const std::string& path) = 0;
   virtual PathKind kind_of(const std::string& path) = 0;
-  virtual FileSlots file_slots() const { return {}; }
+  virtual FileSlots file_slots(const std::string& /*directory*/) const { return {}; }
 };
 
 /// The kernel's files.

@@ -325,6 +325,11 @@ PathKind DriveFiles::kind_of(const std::string& path) {
   return names_.contains(*name) ? PathKind::file : PathKind::directory;
 }
 
+sys::FileSlots DriveFiles::file_slots(const std::string& directory) const {
+  const Result<std::string> name = name_of(directory);
+  return {label_.slots, label_.slot_bytes, !name.ok() || name->empty() ? "/" : *name};
+}
+
 Result<std::shared_ptr<sys::FileSystem>> store_files(const std::string& directory) {
   auto files = std::make_shared<sys::SystemFileSystem>();
   for (std::size_t end = directory.find('/', 1);; end = directory.find('/', end + 1)) {

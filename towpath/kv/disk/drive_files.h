@@ -54,7 +54,7 @@ class DriveFiles final : public sys::FileSystem {
   Status sync_directory(const std::string& directory) override;
   Result<std::uint64_t> available_bytes(const std::string& path) override;
   sys::PathKind kind_of(const std::string& path) override;
-  sys::FileSlots file_slots() const override { return {label_.slots, label_.slot_bytes}; }
+  sys::FileSlots file_slots(const std::string& directory) const override;
 
  private:
   class Slots;

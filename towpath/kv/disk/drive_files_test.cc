@@ -44,6 +44,18 @@ class DriveFilesTest : public ::testing::Test {
     return drive.ok() ? *std::move(drive) : nullptr;
   }
 
+  void damage_newest_table(const DriveLabel& label) {
+    std::uint64_t newest[2] = {};
+    auto file = disk_.open(kDrive, {});
+    for (const std::uint64_t which : {0U, 1U}) {
+      Bytes bytes(label.table_bytes());
+      ASSERT_TRUE(sys::read_exactly(**file, bytes, label.table_at(which)).ok());
+      const auto table = open_drive_table(bytes, label);
+      if (table.ok()) newest[which] = table->sequence;
+    }
+    write_at(disk_, label.table_at(std::max(newest[0], newest[1])) + 40, "damaged");
+  }
+
   sys::MemoryFileSystem disk_;
 };
 
@@ -348,6 +360,45 @@ TEST_F(DriveFilesTest, stores_of_one_process_share_a_drive_and_each_folder_has_o
   }
 }
 
+// The table before names a slot that another store has by now, for a segment of the same number.
+class DamagedTableTest : public DriveFilesTest,
+                         public ::testing::WithParamInterface<std::pair<const char*, const char*>> {
+};
+
+TEST_P(DamagedTableTest, it_does_not_lead_to_another_stores_blocks) {
+  const std::string first_directory = GetParam().first, second_directory = GetParam().second;
+  const auto first_of = [&](sys::FileSystem& drive) {
+    return testing::open_store(drive, {.directory = first_directory});
+  };
+  {
+    const auto drive = open();
+    const auto first = first_of(*drive);
+    for (BlockHash hash = 1; hash <= 50; ++hash) ASSERT_TRUE(put_large(*first, hash).ok());
+    ASSERT_TRUE(first->sync().ok());
+    for (int i = 0; *drive->available_bytes("/drive") > 0; ++i)
+      ASSERT_TRUE(drive->open(cat("/drive/other/", i), {.writable = true, .create = true}).ok());
+    ASSERT_TRUE(drive->sync_directory("/drive").ok());
+  }
+  DriveLabel label;
+  {
+    const auto drive = open();
+    label = drive->label();
+    const auto second = testing::open_store(*drive, {.directory = second_directory});
+    ASSERT_TRUE(put_large(*second, 1000).ok() && second->sync().ok());
+  }
+  damage_newest_table(label);
+  const auto drive = open();
+  const auto first = first_of(*drive);
+  ASSERT_EQ(first->figures().reported.size(), 1U);
+  EXPECT_NE(first->figures().reported[0].find("it holds a segment of '"), std::string::npos);
+  EXPECT_FALSE(first->find(1000)) << "a block of the second store";
+  EXPECT_TRUE(get_large(*first, 50).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, DamagedTableTest,
+                         ::testing::Values(std::pair("/drive/first", "/drive/second"),
+                                           std::pair("/drive/first", "/drive")));
+
 // A real file ------------------------------------------------------------------------------------
 
 class RealDriveTest : public ::testing::Test {
@@ -414,7 +465,7 @@ TEST_F(RealDriveTest, another_process_is_refused_by_name_and_takes_over_from_one
 TEST_F(RealDriveTest, a_directory_stays_one) {
   const auto files = store_files(directory_.path() + "/new/folder");
   ASSERT_TRUE(files.ok());
-  EXPECT_EQ((*files)->file_slots().count, 0U);
+  EXPECT_EQ((*files)->file_slots("/").count, 0U);
 }
 
 }  // namespace

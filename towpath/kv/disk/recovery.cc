@@ -29,10 +29,12 @@ Result<std::uint64_t> length_in(sys::File& file, std::uint64_t size) {
   return header.total_bytes();
 }
 
-Result<Bytes> read_file(sys::FileSystem& files, const std::string& path, std::uint64_t most_bytes) {
-  TOWPATH_TRY(const auto file, files.open(path, {.plain = true}));
+Result<Bytes> read_index(sys::FileSystem& files, const std::string& directory,
+                         std::uint64_t most_bytes) {
+  TOWPATH_TRY(const auto file, files.open(cat(directory, "/", kIndexName), {.plain = true}));
+  const bool is_slot = files.file_slots(directory).count > 0;
   TOWPATH_TRY(std::uint64_t size, file->size());
-  if (files.file_slots().count > 0) {
+  if (is_slot) {
     TOWPATH_TRY(size, length_in(*file, size));
   }
   if (size > most_bytes)
@@ -68,7 +70,7 @@ BlockStoreOptions fitting(BlockStoreOptions options, const sys::FileSlots& slots
 Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
                                                      const BlockStoreOptions& options,
                                                      std::unique_ptr<sys::FileDevice> device) {
-  BlockStoreOptions fits = fitting(options, files.file_slots());
+  BlockStoreOptions fits = fitting(options, files.file_slots(options.directory));
   const std::uint64_t segment_bytes = fits.segment_bytes;
   if (options.directory.empty() || segment_bytes < 2 * kSegmentPage ||
       fits.capacity_bytes / 4 < segment_bytes)
@@ -123,7 +125,8 @@ Status BlockStore::ask_to_write() {
     const auto probe = files_.open(path, {.direct = true, .plain = true});
     figures_.direct_refusal = probe.ok() ? (*probe)->direct_refusal() : probe.status().to_string();
   }
-  const Status written = sys::write_exactly(*file, seal_segment_header(name), 0);
+  const Status written = sys::write_exactly(
+      *file, seal_segment_header({name, files_.file_slots(options_.directory).directory}), 0);
   TOWPATH_TRY(files_.remove(path));
   return written;
 }
@@ -146,8 +149,8 @@ std::vector<IndexedSegment> BlockStore::read_checkpoint(const std::vector<std::s
     ++segments;
     if (size.ok()) in_segments = std::min(in_segments + *size, UINT64_MAX / 4);
   }
-  const Result<Bytes> bytes = read_file(files_, cat(options_.directory, "/", kIndexName),
-                                        longest_index(segments, in_segments));
+  const Result<Bytes> bytes =
+      read_index(files_, options_.directory, longest_index(segments, in_segments));
   if (bytes.code() == Code::not_found) return {};
   Result<std::vector<IndexedSegment>> known =
       bytes.ok() ? open_index(*bytes) : Result<std::vector<IndexedSegment>>(bytes.status());
@@ -160,10 +163,7 @@ std::vector<IndexedSegment> BlockStore::read_checkpoint(const std::vector<std::s
 // What the checkpoint knew of the segment, and then the records behind that.
 Status BlockStore::recover_segment(const std::string& file_name,
                                    std::vector<IndexedSegment>& known) {
-  TOWPATH_TRY(Segment segment, Segment::open(files_, cat(options_.directory, "/", file_name)));
-  if (Segment::file_name(segment.name().number) != file_name)
-    return error(Code::corrupt, cat("it holds segment ", segment.name().number,
-                                    ", which was given up for this one before that was begun"));
+  TOWPATH_TRY(Segment segment, Segment::open(files_, options_.directory, file_name));
   const auto indexed = std::ranges::find(known, segment.name(), &IndexedSegment::name);
   const bool is_indexed = indexed != known.end() && indexed->end <= segment.end();
   const std::uint64_t number = segment.name().number;

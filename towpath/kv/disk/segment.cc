@@ -36,6 +36,17 @@ class Window {
   Bytes bytes_;
 };
 
+/// Errors: corrupt (it is another's, which has the file by now).
+Status check_place(const SegmentHeader& header, const std::string& name,
+                   const std::string& directory) {
+  if (!header.directory.empty() && header.directory != directory)
+    return error(Code::corrupt, cat("it holds a segment of '", printable(header.directory),
+                                    "', not of '", directory, "'"));
+  if (Segment::file_name(header.name.number) == name) return {};
+  return error(Code::corrupt, cat("it holds segment ", header.name.number,
+                                  ", which was given up for this one before that was begun"));
+}
+
 }  // namespace
 
 std::string Segment::file_name(std::uint64_t number) {
@@ -63,7 +74,8 @@ Result<Segment> Segment::create(sys::FileSystem& files, const std::string& direc
       auto file,
       files.open(path,
                  {.writable = true, .create = is_new, .exclusive = is_new, .plain = !is_new}));
-  TOWPATH_TRY(sys::write_exactly(*file, seal_segment_header(name), 0));
+  const SegmentHeader header{name, files.file_slots(directory).directory};
+  TOWPATH_TRY(sys::write_exactly(*file, seal_segment_header(header), 0));
   TOWPATH_TRY(files.sync_directory(directory));
   TOWPATH_TRY(const std::uint64_t size, file->size());
   Segment made(std::move(file), name, kSegmentPage);
@@ -72,14 +84,17 @@ Result<Segment> Segment::create(sys::FileSystem& files, const std::string& direc
   return made;
 }
 
-Result<Segment> Segment::open(sys::FileSystem& files, const std::string& path) {
-  TOWPATH_TRY(auto file, files.open(path, {.plain = true}));
+Result<Segment> Segment::open(sys::FileSystem& files, const std::string& directory,
+                              const std::string& name) {
+  TOWPATH_TRY(auto file, files.open(cat(directory, "/", name), {.plain = true}));
   Bytes page(kSegmentPage);
   TOWPATH_TRY(sys::read_exactly(*file, page, 0));
-  TOWPATH_TRY(const SegmentName name, open_segment_header(page));
+  TOWPATH_TRY(const SegmentHeader header, open_segment_header(page));
+  TOWPATH_TRY(check_place(header, name, files.file_slots(directory).directory));
   TOWPATH_TRY(const std::uint64_t size, file->size());
   // The last block's page is not filled up.
-  return Segment(std::move(file), name, (size + kSegmentPage - 1) / kSegmentPage * kSegmentPage);
+  return Segment(std::move(file), header.name,
+                 (size + kSegmentPage - 1) / kSegmentPage * kSegmentPage);
 }
 
 std::string Segment::go_direct(sys::FileSystem& files) {

@@ -28,8 +28,10 @@ class Segment {
   /// new one, or none. Errors: those of the file system.
   static Result<Segment> create(sys::FileSystem& files, const std::string& directory,
                                 const SegmentName& name, const std::string& old_path = {});
-  /// One that is there, for reading. Errors: corrupt (its header), those of the file system.
-  static Result<Segment> open(sys::FileSystem& files, const std::string& path);
+  /// One that is there, for reading. Errors: corrupt (its header, or that is another segment's),
+  /// those of the file system.
+  static Result<Segment> open(sys::FileSystem& files, const std::string& directory,
+                              const std::string& name);
   /// From now on what is aligned goes past the page cache, if the file system can; or why not.
   std::string go_direct(sys::FileSystem& files);
 

@@ -4,6 +4,7 @@
 #include <towpath/core/check.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/format.h>
+#include <towpath/kv/disk/drive_format.h>
 #include <towpath/kv/disk/segment_format.h>
 #include <towpath/wire/decoder.h>
 #include <towpath/wire/encoder.h>
@@ -15,10 +16,12 @@ namespace {
 using wire::Kind;
 using wire::kOne;
 
-constexpr wire::Tag kNumber = wire::required(1), kIncarnation = wire::required(2);
+constexpr wire::Tag kNumber = wire::required(1), kIncarnation = wire::required(2),
+                    kDirectory = wire::optional(3);
 constexpr wire::FieldRule kSegmentRules[] = {
     {kNumber, "number", Kind::number, kOne},
     {kIncarnation, "incarnation", Kind::number, kOne},
+    {kDirectory, "directory", Kind::bytes, wire::at_most(1), kMaxDriveName},
 };
 constexpr wire::Schema kSegmentSchema("segment header", kSegmentRules);
 
@@ -91,10 +94,11 @@ std::uint64_t room_of(const Record& record) {
   return (1 + pages) * kSegmentPage;
 }
 
-Bytes seal_segment_header(const SegmentName& name) {
+Bytes seal_segment_header(const SegmentHeader& header) {
   wire::Encoder out(kSegmentSchema);
-  out.put_number(kNumber, name.number);
-  out.put_number(kIncarnation, name.incarnation);
+  out.put_number(kNumber, header.name.number);
+  out.put_number(kIncarnation, header.name.incarnation);
+  if (!header.directory.empty()) out.put_text(kDirectory, header.directory);
   return seal_page(wire::MessageType::segment_header, out);
 }
 
@@ -112,15 +116,19 @@ Bytes seal_record(const Record& record, const RecordPlace& place) {
   return seal_page(wire::MessageType::block_header, out);
 }
 
-Result<SegmentName> open_segment_header(ConstByteSpan page) {
+Result<SegmentHeader> open_segment_header(ConstByteSpan page) {
   TOWPATH_TRY(const ConstByteSpan payload, open_page(page, wire::MessageType::segment_header));
-  SegmentName name;
+  SegmentHeader header;
   TOWPATH_TRY(
       decode(wire::Decoder(payload, kSegmentSchema), [&](const wire::Field& field) -> Status {
-        (field.tag() == kNumber ? name.number : name.incarnation) = field.number();
+        switch (field.tag()) {
+          case kNumber: header.name.number = field.number(); break;
+          case kIncarnation: header.name.incarnation = field.number(); break;
+          case kDirectory: header.directory = field.text(); break;
+        }
         return {};
       }));
-  return name;
+  return header;
 }
 
 Result<Record> open_record(ConstByteSpan page, const RecordPlace& place) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
@@ -25,6 +26,16 @@ struct SegmentName {
   std::uint64_t incarnation = 0;  ///< of the store that wrote it
 
   friend bool operator==(const SegmentName&, const SegmentName&) = default;
+};
+
+/// What a segment begins with.
+struct SegmentHeader {
+  SegmentName name;
+  /// FileSlots::directory of the store's: a drive's damaged table may lead to another store's file.
+  /// Empty: files are not slots, or the header is of a release that did not say it.
+  std::string directory;
+
+  friend bool operator==(const SegmentHeader&, const SegmentHeader&) = default;
 };
 
 /// Numbers rest on disk: never renumber.
@@ -52,11 +63,11 @@ struct RecordPlace {
 std::uint64_t room_of(const Record& record);
 
 /// A page each.
-Bytes seal_segment_header(const SegmentName& name);
+Bytes seal_segment_header(const SegmentHeader& header);
 Bytes seal_record(const Record& record, const RecordPlace& place);
 
 /// `page` is a page. Errors: corrupt, unsupported (a later version's).
-Result<SegmentName> open_segment_header(ConstByteSpan page);
+Result<SegmentHeader> open_segment_header(ConstByteSpan page);
 /// Errors: corrupt also for a record of another place.
 Result<Record> open_record(ConstByteSpan page, const RecordPlace& place);
 

@@ -11,7 +11,8 @@ const SegmentName kName{7, 0xabcdef};
 const Record kRecord{RecordKind::block, 0x1234, {DigestAlgorithm::crc32c, 5, 99}, 6000};
 
 TEST(SegmentFormatTest, headers_come_back_as_they_were) {
-  EXPECT_EQ(*open_segment_header(seal_segment_header(kName)), kName);
+  for (const SegmentHeader& header : {SegmentHeader{kName, ""}, SegmentHeader{kName, "folder"}})
+    EXPECT_EQ(*open_segment_header(seal_segment_header(header)), header);
   EXPECT_EQ(*open_record(seal_record(kRecord, {kName, 8192}), {kName, 8192}), kRecord);
   EXPECT_EQ(room_of(kRecord), 3 * kSegmentPage);
   EXPECT_EQ(room_of({.kind = RecordKind::removal}), kSegmentPage);
