@@ -69,9 +69,21 @@ struct Engine {
       : cache(node.build(kind)), handle(node.add(cache)) {
     options.tokens_per_block = kTokens;
     scheduler.emplace(ConnectorScheduler::make(options).value());
-    static std::uint64_t incarnation = 1000;
-    TieredKeeperParts parts{.clock = &node.clock, .memory = node.build({"kept"}), .cache = tiers};
+    TieredKeeperParts parts = parts_of(disk, std::move(device));
+    parts.cache = tiers;
     block_directory = parts.block_directory.get();
+    auto made = TieredKeeper::make(std::move(parts)).value();
+    keeper = made.get();
+    worker = ConnectorWorker::make({.manager = node.manager.get(), .clock = &node.clock}, handle,
+                                   std::move(made))
+                 .value();
+    EXPECT_TRUE(scheduler->update(worker->take_report()).ok());
+  }
+
+  TieredKeeperParts parts_of(sys::MemoryFileSystem* disk,
+                             std::unique_ptr<sys::FileDevice> device = {}) {
+    static std::uint64_t incarnation = 1000;
+    TieredKeeperParts parts{.clock = &node.clock, .memory = node.build({"kept"})};
     parts.background = device != nullptr;
     if (disk != nullptr)
       parts.below.push_back(DiskTier::open(*disk,
@@ -81,12 +93,7 @@ struct Engine {
                                             .tier = 1},
                                            std::move(device))
                                 .value());
-    auto made = TieredKeeper::make(std::move(parts)).value();
-    keeper = made.get();
-    worker = ConnectorWorker::make({.manager = node.manager.get(), .clock = &node.clock}, handle,
-                                   std::move(made))
-                 .value();
-    EXPECT_TRUE(scheduler->update(worker->take_report()).ok());
+    return parts;
   }
 
   /// What is computed for `block` of a prompt that begins with `seed`.
@@ -311,6 +318,24 @@ TEST(ConnectorTest, who_asks_without_progress_makes_none) {
   }
   EXPECT_TRUE(engine.worker->sync().ok());
   EXPECT_GT(engine.keeper->figures().written, 0U);
+}
+
+// A report has a bound, and a large disk has more blocks.
+TEST(ConnectorTest, what_was_there_from_the_start_is_reported_in_parts) {
+  sys::MemoryFileSystem disk;
+  { Engine(&disk).serve("a", 7, {0, 1, 2}); }
+  Engine engine(nullptr);
+  const auto keeper = TieredKeeper::make(engine.parts_of(&disk)).value();
+  std::set<BlockHash> reported;
+  for (const std::size_t blocks : {2U, 1U}) {
+    ASSERT_TRUE(keeper->has_news());
+    const TieredKeeper::News news = keeper->take_news(2);
+    EXPECT_EQ(news.is_anew, blocks == 2) << "the second report does not make the first void";
+    EXPECT_THAT(news.stored, SizeIs(blocks));
+    reported.insert(news.stored.begin(), news.stored.end());
+  }
+  EXPECT_THAT(reported, SizeIs(3));
+  EXPECT_FALSE(keeper->has_news());
 }
 
 TEST(ConnectorTest, memory_that_changed_is_a_failed_block_or_comes_from_the_file) {

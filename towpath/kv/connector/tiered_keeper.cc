@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include <towpath/core/format.h>
@@ -288,7 +290,7 @@ void TieredKeeper::hear_news() {
   if (news_.events.size() > kMostKept) news_ = {.events = {}, .some_were_lost = true};
 }
 
-TieredKeeper::News TieredKeeper::take_news() {
+TieredKeeper::News TieredKeeper::take_news(std::size_t most) {
   if (leases_) (void)leases_->progress();  // who has no thread answers peers here, too
   (void)hints_->progress();
   hear_news();
@@ -297,8 +299,17 @@ TieredKeeper::News TieredKeeper::take_news() {
             .stored = {},
             .lost = {}};
   // Reported is what is so now, whatever happened on the way.
-  for (const BlockEvent& event : news.is_anew ? block_directory_->snapshot() : events.events)
+  const auto report = [&](const BlockEvent& event) {
     (has(event.hash) ? news.stored : news.lost).push_back(event.hash);
+  };
+  if (news.is_anew)
+    unreported_ = block_directory_->snapshot();
+  else
+    std::ranges::for_each(events.events, report);
+  const std::size_t left = unreported_.size() - std::min(unreported_.size(), most);
+  std::ranges::for_each(unreported_ | std::views::drop(left), report);
+  unreported_.resize(left);
+  if (left == 0) unreported_ = {};
   return news;
 }
 

@@ -157,15 +157,18 @@ class TieredKeeper {
   Status sync();
 
   struct News {
-    bool is_anew = false;           ///< `stored` is all there is: forget what was reported before
+    bool is_anew = false;           ///< forget what was reported before: all is reported again
     std::vector<BlockHash> stored;  ///< may be asked for; some twice
     std::vector<BlockHash> lost;    ///< that were asked for and are gone
   };
-  /// Since the last call; the first says what was there from the start.
-  News take_news();
+  /// A report has room for a quarter more.
+  static constexpr std::size_t kMostReported = std::size_t{3} << 20U;
+  /// Since the last call; the first says what was there from the start. Where all is reported, so
+  /// many blocks: the next calls have the rest, beside what has changed.
+  News take_news(std::size_t most = kMostReported);
   /// It would say something.
   bool has_news() const {
-    return !is_reported_ || !news_.events.empty() || news_.some_were_lost ||
+    return !is_reported_ || !unreported_.empty() || !news_.events.empty() || news_.some_were_lost ||
            block_directory_->has_events();
   }
   /// Does it as it makes progress; each is answered once.
@@ -217,7 +220,8 @@ class TieredKeeper {
   std::unique_ptr<HintRunner> hints_;
   BlockDirectory::Events news_;  // that were not taken
   bool is_reported_ = false;
-  std::uint32_t settled_seen_ = 0;  // of the cache, by progress()
+  std::vector<BlockEvent> unreported_;  // of what was there
+  std::uint32_t settled_seen_ = 0;      // of the cache, by progress()
   std::uint64_t from_memory_ = 0;
   std::uint64_t damaged_in_memory_ = 0;
   std::optional<run::Worker> mover_;  // drives cache_; ends first
