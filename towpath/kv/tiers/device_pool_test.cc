@@ -8,6 +8,7 @@
 #include <towpath/device/host/host_driver.h>
 #include <towpath/device/testing/watched_device.h>
 #include <towpath/kv/tiers/cache_fixture.h>
+#include <towpath/kv/tiers/memory_tier_fixture.h>
 #include <towpath/run/eventually.h>
 
 namespace towpath::kv {
@@ -20,6 +21,7 @@ using testing::CacheFixture;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Key;
+using testing::MemoryTier;
 
 constexpr std::uint16_t kDevice = 0b001, kHost = 0b010, kDisk = 0b100;
 
@@ -200,6 +202,30 @@ TEST_F(DevicePoolTest, bytes_that_were_overwritten_on_the_device_go_nowhere) {
   EXPECT_EQ(tiers_of(1), 0U);
   EXPECT_EQ(tiers_of(2), kDevice | kHost | kDisk);
   EXPECT_EQ(cache_->figures().quarantined.at("device, going down"), 1U);
+}
+
+// Blocks are copied aside together, and then only one of them asks it.
+TEST_F(DevicePoolTest, a_tier_that_does_not_answer_holds_nothing_aside) {
+  others_.push_back(std::make_unique<MemoryTier>(3, 4));
+  auto* const silent = static_cast<MemoryTier*>(others_.front().get());
+  silent->is_slow = true;
+  silent->refuse = [](const TierTask&) { return error(Code::timed_out, "a test's"); };
+  open({.batch_at_least = 1, .copies_at_once = 4});
+  silent->block_directory = block_directory_.get();
+  make_all(1, 1);
+  ASSERT_TRUE(reaches([&] { return silent->under_way.size() == 1; }));
+  silent->let_go(0);
+  go_on();
+  clock_.advance(std::chrono::seconds(2));
+  make_all(2, 8);
+  const auto are_on_disk = [&] {
+    for (BlockHash hash = 2; hash <= 8; ++hash)
+      if ((tiers_of(hash) & kDisk) == 0) return false;
+    return true;
+  };
+  EXPECT_TRUE(reaches(are_on_disk));
+  EXPECT_EQ(silent->under_way.size(), 1U);
+  EXPECT_GT(cache_->figures().given_up, 0U) << "they had waited for a place in it";
 }
 
 TEST_F(DevicePoolTest, copies_that_fail_on_their_way_down_rest_and_the_device_serves_on) {

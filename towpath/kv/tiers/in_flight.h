@@ -17,6 +17,7 @@ struct TieredCache::TierState {
   std::size_t under_way = 0;
   std::size_t puts_under_way = 0;
   Instant rests_until{0};
+  bool is_doubtful = false;  // the last put failed: one at a time, until one has not
   telemetry::Histogram put_ns, get_ns;
   Pace reading;
 

@@ -64,6 +64,55 @@ TEST_F(SlowTiersTest, a_tier_has_no_more_under_way_than_it_takes_and_the_rest_wa
   EXPECT_EQ(cache_->figures().below[1].demoted, 5U);
 }
 
+// A store that packets do not come back from: each put ends by its timeout alone.
+TEST_F(SlowTiersTest, a_tier_that_does_not_answer_holds_up_the_others_once) {
+  open_slow();
+  slow_->refuse = [](const TierTask&) { return error(Code::timed_out, "a test's"); };
+  const auto count_on_disk = [&](BlockHash from, BlockHash to) {
+    BlockHash count = 0;
+    for (BlockHash hash = from; hash <= to; ++hash) count += is_on_disk(hash) ? 1 : 0;
+    return count;
+  };
+  const auto progress = [&] {
+    while (cache_->progress()) {
+    }
+  };
+  make_all(1, 5);
+  progress();
+  ASSERT_THAT(under_way(), ElementsAre(1, 2));
+  EXPECT_EQ(count_on_disk(1, 5), 2U);
+  slow_->let_go(0);
+  slow_->let_go(0);
+  progress();
+  EXPECT_EQ(count_on_disk(1, 5), 5U) << "while it rests";
+  clock_.advance(std::chrono::seconds(2));
+  make_all(6, 9);
+  progress();
+  EXPECT_THAT(under_way(), ElementsAre(6)) << "one asks whether it answers again";
+  EXPECT_EQ(count_on_disk(6, 9), 4U);
+  slow_->refuse = {};
+  slow_->let_go(0);
+  make_all(10, 12);
+  progress();
+  EXPECT_THAT(under_way(), ElementsAre(10, 11)) << "it does";
+}
+
+TEST_F(SlowTiersTest, a_flush_answers_for_what_it_saw_while_a_block_asks_whether_a_tier_answers) {
+  open_slow();
+  slow_->refuse = [](const TierTask&) { return error(Code::timed_out, "a test's"); };
+  make_all(1, 1);
+  (void)cache_->progress();
+  slow_->let_go(0);
+  (void)cache_->progress();
+  slow_->refuse = {};
+  clock_.advance(std::chrono::seconds(2));
+  make_all(2, 3);
+  (void)cache_->progress();
+  ASSERT_THAT(under_way(), ElementsAre(2));
+  slow_->is_slow = false;
+  EXPECT_TRUE(cache_->flush().ok()) << "the failure was before, and the tier rests no more";
+}
+
 TEST_F(SlowTiersTest, what_was_begun_is_under_way_before_nothing_is_left_to_do) {
   open_slow();
   put_below(1, 2);

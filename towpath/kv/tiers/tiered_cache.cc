@@ -273,7 +273,7 @@ Status TieredCache::flush() {
   const MutexLock work(work_);
   bool someone_rests = copies_rest();
   for (const auto& tier : below_)
-    someone_rests = someone_rests || (tier->tier->takes_blocks() && !takes(*tier));
+    someone_rests = someone_rests || (tier->tier->takes_blocks() && rests(*tier));
   if (!someone_rests) not_kept_ = {};
   while ((demotions_.size() > 0 && someone_takes()) || !demoting_.empty()) {
     const bool moved = progress_tiers();

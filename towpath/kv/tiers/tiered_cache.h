@@ -62,7 +62,9 @@ struct TieredCacheOptions {
   std::uint64_t batch_bytes = std::uint64_t{16} << 20U;
   std::size_t batch_at_least = 8;  ///< fewer are demoted only after `linger`
   Duration linger = std::chrono::milliseconds(10);
-  Duration rest = std::chrono::seconds(1);  ///< of a tier that could not be written to
+  /// Of a tier that could not be written to. Then one block at a time asks whether it can, while
+  /// the others go on.
+  Duration rest = std::chrono::seconds(1);
   /// Blocks between the host and the device that has the pool, each way. Three of them are pinned
   /// in host memory for each.
   std::size_t copies_at_once = 32;
@@ -82,7 +84,7 @@ struct TieredCacheFigures {
   std::vector<TierFigures> below;
   std::size_t waiting_demotions = 0, waiting_promotions = 0;  ///< these also under way
   std::uint64_t not_admitted = 0;
-  std::uint64_t given_up = 0;                        ///< for the queue was full
+  std::uint64_t given_up = 0;                        ///< the queue was full, or a tier rested
   std::uint64_t gone = 0;                            ///< evicted or dropped before their turn
   std::uint64_t cancelled = 0;                       ///< blocks, of demotions and promotions
   std::uint64_t not_found = 0;                       ///< promotions of what no tier had
@@ -227,6 +229,7 @@ class TieredCache {
   void note_state() TOWPATH_REQUIRES(work_);
   bool takes(const TierState& tier) const TOWPATH_REQUIRES(work_);
   bool wants(const TierState& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);
+  bool rests(const TierState& tier) const TOWPATH_REQUIRES(work_);
   bool copies_rest() const TOWPATH_REQUIRES(work_);
   bool someone_takes() const TOWPATH_REQUIRES(work_);
   bool is_demoting(const TierState& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);

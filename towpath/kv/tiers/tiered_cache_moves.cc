@@ -277,8 +277,13 @@ bool TieredCache::is_time_to_demote() const {
   return oldest != Instant::never() && clock_.now() - oldest >= options_.linger;
 }
 
+bool TieredCache::rests(const TierState& tier) const { return clock_.now() < tier.rests_until; }
+
+/// One that does not answer is waited for once, and then holds up no other: a single block asks
+/// whether it answers again.
 bool TieredCache::takes(const TierState& tier) const {
-  return tier.tier->takes_blocks() && clock_.now() >= tier.rests_until;
+  const bool is_asked = tier.is_doubtful && tier.puts_under_way > 0;
+  return tier.tier->takes_blocks() && !rests(tier) && !is_asked;
 }
 
 bool TieredCache::wants(const TierState& tier, BlockHash hash) const {
@@ -408,6 +413,10 @@ bool TieredCache::came_aside(DemotionInFlight& demotion) {
 void TieredCache::begin_puts(DemotionInFlight& demotion) {
   for (TierState* const into : std::exchange(demotion.takers, {})) {
     if (demotion.is_wrong || demotion.is_unwanted) continue;
+    if (!takes(*into) && someone_takes()) {  // its bytes aside are in the others' way
+      count(&TieredCacheFigures::given_up);
+      continue;
+    }
     if (!into->has_place_for(TierTask::Kind::put)) {
       demotion.takers.push_back(into);
       continue;
@@ -432,6 +441,7 @@ void TieredCache::refuse(DemotionInFlight& demotion) {
 void TieredCache::land(DemotionInFlight& demotion, const TierRequest& request) {
   TierState& into = request.tier;
   const Status& kept = request.task.status;
+  into.is_doubtful = !kept.ok() && kept.code() != Code::corrupt;
   if (kept.ok()) {
     if (demotion.is_unwanted) return (void)into.tier->remove(demotion.block.hash);
     const MutexLock figures(figures_mutex_);
