@@ -1,4 +1,5 @@
-// Mutex, MutexLock, CondVar: std's, with the annotations that let clang prove their use.
+// Mutex, MutexLock, CondVar: std's, with the annotations that let clang prove their use; and a
+// mutex that is fair.
 //
 // For the control plane only; the data path takes no lock.
 //
@@ -12,7 +13,9 @@
 // Thread: any.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 
 #include <towpath/run/deadline.h>
@@ -89,6 +92,35 @@ class TOWPATH_SCOPED_CAPABILITY HeldLock {
 
  private:
   Mutex& mutex_;
+};
+
+/// A ticket lock: threads have it in the order in which they asked, so that one which takes it
+/// again and again lets the others in. It costs a sleep more than Mutex where two want it, and
+/// outlives every unlock() of it.
+class TOWPATH_CAPABILITY("mutex") FairMutex {
+ public:
+  FairMutex() = default;
+  FairMutex(const FairMutex&) = delete;
+  FairMutex& operator=(const FairMutex&) = delete;
+
+  void lock() noexcept TOWPATH_ACQUIRE();
+  void unlock() noexcept TOWPATH_RELEASE();
+
+ private:
+  std::atomic<std::uint32_t> next_{0};  // ticket
+  std::atomic<std::uint32_t> now_{0};   // whose turn it is
+};
+
+/// Holds a FairMutex for a scope.
+class TOWPATH_SCOPED_CAPABILITY FairLock {
+ public:
+  explicit FairLock(FairMutex& mutex) TOWPATH_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~FairLock() TOWPATH_RELEASE() { mutex_.unlock(); }
+  FairLock(const FairLock&) = delete;
+  FairLock& operator=(const FairLock&) = delete;
+
+ private:
+  FairMutex& mutex_;
 };
 
 class CondVar {

@@ -1,6 +1,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <towpath/run/mutex.h>
 #include <towpath/run/worker.h>
@@ -74,6 +75,47 @@ TEST(MutexTest, try_lock_fails_while_another_thread_holds_it) {
   }
   EXPECT_FALSE(other_got_it);
   EXPECT_TRUE(try_once(mutex));
+}
+
+TEST(FairMutexTest, one_at_a_time_has_it) {
+  constexpr int kTimes = 20'000;
+  FairMutex mutex;
+  int count = 0;
+  {
+    std::vector<Worker> threads;
+    for (int i = 0; i < 4; ++i)
+      threads.push_back(Worker::start("counter", [&](const StopToken&) {
+                          for (int time = 0; time < kTimes; ++time) {
+                            const FairLock lock(mutex);
+                            ++count;
+                          }
+                        }).value());
+    for (Worker& thread : threads) thread.join();
+  }
+  EXPECT_EQ(count, 4 * kTimes);
+}
+
+// At most what it has, and what it had asked for before. It may be anywhere between the count and
+// the asking, hence not every time.
+TEST(FairMutexTest, a_thread_that_takes_it_again_and_again_lets_the_others_in) {
+  constexpr int kTimes = 200;
+  FairMutex mutex;
+  std::atomic<std::uint64_t> had{0};
+  const auto greedy = Worker::start("greedy", [&](const StopToken& stop) {
+                        while (!stop.stop_requested()) {
+                          const FairLock lock(mutex);
+                          for (int i = 0; i < 1000; ++i) ++had;
+                        }
+                      }).value();
+  int soon = 0;
+  for (int time = 0; time < kTimes; ++time) {
+    std::uint64_t before = had;
+    while (had == before) sched_yield();  // it has it now
+    before = had;
+    const FairLock lock(mutex);
+    soon += had - before <= 2000 ? 1 : 0;
+  }
+  EXPECT_GT(soon, kTimes * 9 / 10);
 }
 
 }  // namespace

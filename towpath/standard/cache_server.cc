@@ -32,7 +32,7 @@ class CacheServer::ServedCache {
     auto made = std::unique_ptr<ServedCache>(new ServedCache(options));
     TOWPATH_TRY(made->node_, CacheNode::open(options, CacheNode::Role::server, &metrics));
     {
-      const run::MutexLock lock(made->mutex_);
+      const run::FairLock lock(made->mutex_);
       TOWPATH_TRY(made->keeper_, made->node_->make_keeper());
       TOWPATH_TRY(made->node_->meet_peers(*made->keeper_));
     }
@@ -42,18 +42,18 @@ class CacheServer::ServedCache {
   }
 
   Status learn(ConstByteSpan catalogue) TOWPATH_EXCLUDES(mutex_) {
-    const run::MutexLock lock(mutex_);
+    const run::FairLock lock(mutex_);
     return keeper_->peers()->learn(catalogue);
   }
   void forget(const std::string& engine) TOWPATH_EXCLUDES(mutex_) {
-    const run::MutexLock lock(mutex_);
+    const run::FairLock lock(mutex_);
     keeper_->peers()->forget(engine);
     lost_since_.erase(engine);
   }
 
   /// Those that have been lost for so long.
   std::vector<std::string> lost_for(Duration least, Instant now) TOWPATH_EXCLUDES(mutex_) {
-    const run::MutexLock lock(mutex_);
+    const run::FairLock lock(mutex_);
     std::vector<std::string> lost;
     for (const auto& [name, engine] : keeper_->peers()->known().all()) {
       if (!keeper_->peers()->is_lost(name)) {
@@ -65,12 +65,12 @@ class CacheServer::ServedCache {
     return lost;
   }
   bool has_engines() const TOWPATH_EXCLUDES(mutex_) {
-    const run::MutexLock lock(mutex_);
+    const run::FairLock lock(mutex_);
     return keeper_->peers()->has_peer();
   }
 
   ServedFigures figures() const TOWPATH_EXCLUDES(mutex_) {
-    const run::MutexLock lock(mutex_);
+    const run::FairLock lock(mutex_);
     const kv::PeerLeases& peers = *keeper_->peers();
     const auto is_there = [&](const auto& engine) { return !peers.is_lost(engine.first); };
     return {
@@ -86,13 +86,13 @@ class CacheServer::ServedCache {
  private:
   explicit ServedCache(const ConnectorNodeOptions& options) : name_space_(options.name_space) {}
   bool serve() TOWPATH_EXCLUDES(mutex_) {
-    const run::MutexLock lock(mutex_);
+    const run::FairLock lock(mutex_);
     return keeper_->progress();
   }
 
   const std::string name_space_;
   std::unique_ptr<CacheNode> node_;
-  mutable run::Mutex mutex_;
+  mutable run::FairMutex mutex_;  // the serving thread takes it again and again
   std::unique_ptr<kv::TieredKeeper> keeper_ TOWPATH_GUARDED_BY(mutex_);
   std::map<std::string, Instant> lost_since_ TOWPATH_GUARDED_BY(mutex_);
   std::optional<run::Worker> server_;  // dies first

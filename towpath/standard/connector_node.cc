@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include <towpath/kv/connector/tiered_keeper.h>
@@ -21,7 +20,7 @@ ConnectorNode::~ConnectorNode() {
   driver_->request_stop();
   wake();
   driver_.reset();
-  const Turn turn(*this);
+  const run::FairLock lock(mutex_);
   take_orders();  // what was computed is saved
 }
 
@@ -79,7 +78,7 @@ Status ConnectorNode::start_driving() {
 void ConnectorNode::drive() {
   bool more = false, is_idle = false;
   {
-    const run::MutexLock lock(mutex_);
+    const run::FairLock lock(mutex_);
     take_orders();
     more = worker_->progress();
     is_idle = worker_->is_idle();
@@ -90,7 +89,6 @@ void ConnectorNode::drive() {
     if (is_time) leave_figures();
   }
   if (!more) nap(is_idle ? kIdleNap : kBusyNap);
-  while (callers_.load(std::memory_order_relaxed) > 0) std::this_thread::yield();
 }
 
 void ConnectorNode::order(Bytes orders) { leave(std::move(orders)); }
@@ -158,7 +156,7 @@ Result<ConnectorNode::News> ConnectorNode::take_news() {
 }
 
 void ConnectorNode::gather() {
-  const Turn turn(*this);
+  const run::FairLock lock(mutex_);
   take_orders();
   leave_news();
 }
@@ -184,7 +182,7 @@ void ConnectorNode::wake() {
 // Serving ----------------------------------------------------------------------------------------
 
 bool ConnectorNode::serve() {
-  const Turn turn(*this);
+  const run::FairLock lock(mutex_);
   return keeper_->progress();
 }
 
@@ -195,7 +193,7 @@ ConnectorNode::Figures ConnectorNode::figures_now() const {
 }
 
 ConnectorNode::Figures ConnectorNode::figures() {
-  const Turn turn(*this);
+  const run::FairLock lock(mutex_);
   take_orders();
   return figures_now();
 }

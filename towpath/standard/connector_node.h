@@ -47,7 +47,7 @@ class ConnectorNode {
   /// serving thread neither.
   template <class Work>
   auto call(Work&& work) TOWPATH_EXCLUDES(mutex_) {
-    const Turn turn(*this);
+    const run::FairLock lock(mutex_);
     take_orders();
     const Woken woken(*this);
     return std::forward<Work>(work)(*worker_);
@@ -109,21 +109,6 @@ class ConnectorNode {
   Figures figures_now() const TOWPATH_REQUIRES(mutex_);
   void nap(Duration most) TOWPATH_EXCLUDES(wake_mutex_);
   void wake() TOWPATH_EXCLUDES(wake_mutex_);
-  /// The mutex, for all but the driver, which lets go of it when somebody waits.
-  class TOWPATH_SCOPED_CAPABILITY Turn {
-   public:
-    explicit Turn(const ConnectorNode& node) TOWPATH_ACQUIRE(node.mutex_) : mutex_(node.mutex_) {
-      ++node.callers_;
-      mutex_.lock();
-      --node.callers_;
-    }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-    ~Turn() TOWPATH_RELEASE() { mutex_.unlock(); }
-
-   private:
-    run::Mutex& mutex_;
-  };
   /// Whatever was asked of the worker, there may be something to drive.
   class Woken {
    public:
@@ -138,8 +123,7 @@ class ConnectorNode {
     ConnectorNode& node_;
   };
 
-  mutable std::atomic<int> callers_{0};  // that want the mutex
-  mutable run::Mutex mutex_;
+  run::FairMutex mutex_;  // the driver and the serving thread take it again and again
   std::unique_ptr<CacheNode> node_;
   kv::TieredKeeper* keeper_ TOWPATH_PT_GUARDED_BY(mutex_) = nullptr;  // the worker's
   std::unique_ptr<kv::ConnectorWorker> worker_ TOWPATH_PT_GUARDED_BY(mutex_);
