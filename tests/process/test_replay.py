@@ -138,6 +138,15 @@ class ReplayTest(CommandTest):
         self.assertEqual(page.count("<svg"), 1)
         self.assertIn("hit-density: ", page)
 
+    def test_policies_are_compared_with_hints_too(self):
+        self.run_command("replay", "--requests", 60, "--policy", "all", "--capacities", "50",
+                         "--json", "compared.json")
+        [compared] = json.loads((self.folder / "compared.json").read_text())["capacities"]
+        self.assertEqual(set(compared["hinted"]), {"lru", "hit-density"})
+        for policy, score in compared["hinted"].items():
+            self.assertLessEqual(score["hit_ratio"], compared["optimum_hit_ratio"], policy)
+            self.assertAlmostEqual(score["hit_ratio"] + score["regret"], compared["optimum_hit_ratio"])
+
     def test_each_mistake_fails_the_run_by_its_name(self):
         for mistake in MISTAKES:
             with self.subTest(mistake):

@@ -30,7 +30,8 @@ std::vector<Column> columns() {
   std::vector<Column> made{{"blocks", Align::right}, {"optimum", Align::right}};
   for (const kv::PolicyKind policy : kv::all_policies())
     made.push_back({std::string(name_of(policy)), Align::right});
-  made.push_back({"lru, hinted", Align::right});
+  for (const kv::PolicyKind policy : traces::kHinted)
+    made.push_back({cat(name_of(policy), ", hinted"), Align::right});
   return made;
 }
 
@@ -44,7 +45,7 @@ std::string table_of(const std::vector<traces::Comparison>& all, Colours colours
     const auto best = std::ranges::max(one.scores, {}, &traces::Score::hits).hits;
     for (const traces::Score& score : one.scores)
       cells.emplace_back(report(score.hits, one), score.hits == best ? Tone::good : Tone::plain);
-    cells.emplace_back(report(one.hinted.hits, one));
+    for (const traces::Score& score : one.hinted) cells.emplace_back(report(score.hits, one));
     table.add(std::move(cells));
   }
   return table.text(colours);
@@ -65,24 +66,25 @@ std::string text_of(const std::vector<traces::Comparison>& all, Colours colours)
       "\nHinted: a hint at the end of each turn whether its session goes on, and nothing else\n");
 }
 
+nlohmann::ordered_json json_of(const std::vector<traces::Score>& scores,
+                               const traces::Comparison& of) {
+  nlohmann::ordered_json policies = nlohmann::ordered_json::object();
+  for (const traces::Score& score : scores)
+    policies[std::string(name_of(score.policy))] = {{"hits", score.hits},
+                                                    {"hit_ratio", share(score.hits, of)},
+                                                    {"regret", share(of.optimum - score.hits, of)},
+                                                    {"evictions", score.evictions}};
+  return policies;
+}
+
 nlohmann::ordered_json json_of(const std::vector<traces::Comparison>& all) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const traces::Comparison& one : all) {
-    nlohmann::ordered_json policies = nlohmann::ordered_json::object();
-    for (const traces::Score& score : one.scores)
-      policies[std::string(name_of(score.policy))] = {
-          {"hits", score.hits},
-          {"hit_ratio", share(score.hits, one)},
-          {"regret", share(one.optimum - score.hits, one)},
-          {"evictions", score.evictions}};
-    const nlohmann::ordered_json hinted = {{"hits", one.hinted.hits},
-                                           {"hit_ratio", share(one.hinted.hits, one)},
-                                           {"regret", share(one.optimum - one.hinted.hits, one)}};
     rows.push_back({{"blocks", one.slots},
                     {"block_references", one.uses},
                     {"optimum_hit_ratio", share(one.optimum, one)},
-                    {"policies", std::move(policies)},
-                    {"lru_hinted", hinted}});
+                    {"policies", json_of(one.scores, one)},
+                    {"hinted", json_of(one.hinted, one)}});
   }
   return {{"capacities", std::move(rows)}};
 }

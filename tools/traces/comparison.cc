@@ -77,7 +77,8 @@ Comparison compare(std::span<const Request> requests, std::span<const kv::Policy
     uses.insert(uses.end(), request.hash_ids.begin(), request.hash_ids.end());
   Comparison out{.slots = slots, .uses = uses.size(), .optimum = optimum_hits(uses, slots)};
   for (const kv::PolicyKind policy : policies) out.scores.push_back(play(requests, policy, slots));
-  out.hinted = play_with_hints(requests, kv::PolicyKind::lru, slots);
+  for (const kv::PolicyKind policy : kHinted)
+    out.hinted.push_back(play_with_hints(requests, policy, slots));
   return out;
 }
 

@@ -3,6 +3,7 @@
 // Thread: any.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -28,12 +29,15 @@ Score play(std::span<const Request> requests, kv::PolicyKind policy, kv::SlotId 
 /// session goes on where a later request has the last whole block of this one.
 Score play_with_hints(std::span<const Request> requests, kv::PolicyKind policy, kv::SlotId slots);
 
+/// Those that are compared with hints, too.
+inline constexpr std::array kHinted{kv::PolicyKind::lru, kv::PolicyKind::hit_density};
+
 struct Comparison {
   kv::SlotId slots = 0;
   std::uint64_t uses = 0;     ///< of blocks, by all requests
   std::uint64_t optimum = 0;  ///< hits that nobody can have more of
   std::vector<Score> scores;
-  Score hinted;  ///< lru's, with hints
+  std::vector<Score> hinted;  ///< of kHinted, with hints
 };
 
 Comparison compare(std::span<const Request> requests, std::span<const kv::PolicyKind> policies,

@@ -1,5 +1,6 @@
 #include "tools/traces/comparison.h"
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -91,7 +92,7 @@ TEST(GhostsTest, the_oldest_goes_and_one_that_came_back_counts_from_then) {
 // whose time has come are worth most, those past it nothing.
 TEST(ReuseOddsTest, learns_at_which_age_blocks_come_back) {
   constexpr std::uint64_t kEpoch = 100;
-  kv::ReuseOdds odds(8 * kEpoch);
+  kv::ReuseOdds odds(4 * kEpoch);
   for (std::uint64_t epoch = 0; epoch < 200; ++epoch) {
     for (std::uint64_t i = 0; i < kEpoch; ++i) {
       const bool again = i % 2 == 0 && epoch >= 10 && epoch / 10 % 2 == 1;
@@ -157,8 +158,9 @@ double gap_closed(std::span<const Request> requests, kv::SlotId slots) {
   constexpr std::array kLru{kv::PolicyKind::lru};
   const Comparison made = compare(requests, kLru, slots);
   const auto lru = static_cast<double>(made.scores.front().hits);
-  EXPECT_LE(made.hinted.hits, made.optimum);
-  return (static_cast<double>(made.hinted.hits) - lru) / (static_cast<double>(made.optimum) - lru);
+  const std::uint64_t hinted = std::ranges::max(made.hinted, {}, &Score::hits).hits;
+  EXPECT_LE(hinted, made.optimum);
+  return (static_cast<double>(hinted) - lru) / (static_cast<double>(made.optimum) - lru);
 }
 
 TEST(ComparisonTest, hints_close_half_of_the_gap_on_the_conversation_trace) {
@@ -166,7 +168,7 @@ TEST(ComparisonTest, hints_close_half_of_the_gap_on_the_conversation_trace) {
   if (::access(path.c_str(), R_OK) != 0) GTEST_SKIP() << "no trace beside the checkout: " << path;
   sys::SystemFileSystem files;
   const auto requests = read_all(**TraceReader::open(files, path));
-  for (const kv::SlotId slots : {5000U, 10000U, 20000U})
+  for (const kv::SlotId slots : {2000U, 5000U, 10000U, 20000U})
     EXPECT_GE(gap_closed(requests, slots), 0.5) << slots;
 }
 

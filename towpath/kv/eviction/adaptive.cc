@@ -3,10 +3,9 @@
 // also keep an order of the real slots, so that a change of mind takes effect at the next eviction.
 //
 // Parameters: a hit's weight halves each time eight times as many blocks were used as the cache has
-// slots, which is as far as ReuseOdds looks back; a change needs a lead of one in a hundred, so
-// that equals do not take turns. Neither comes from a trace: both are relative to the cache. Cost:
-// that of all candidates, twice, and some 2 KiB per slot. Blocks of one prompt
-// must come in order (shadow_cache.h). Thread: none of its own.
+// slots; a change needs a lead of one in a hundred, so that equals do not take turns. Neither comes
+// from a trace: both are relative to the cache. Cost: that of all candidates, twice, and some 2.5
+// KiB per slot. Blocks of one prompt must come in order (shadow_cache.h). Thread: none of its own.
 #include <algorithm>
 #include <array>
 #include <cmath>

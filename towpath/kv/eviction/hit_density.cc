@@ -16,8 +16,8 @@ namespace {
 // Per class: a queue for each epoch that the odds look back on, in a ring.
 constexpr std::uint64_t kRing = ReuseOdds::kAges;
 
-SlotQueues::Queue queue_for(const ReuseOdds::Use& use) {
-  return static_cast<SlotQueues::Queue>(use.use_class * kRing + use.epoch % kRing);
+SlotQueues::Queue queue_for(std::uint64_t use_class, std::uint64_t epoch) {
+  return static_cast<SlotQueues::Queue>(use_class * kRing + epoch % kRing);
 }
 
 class HitDensity final : public EvictionPolicy {
@@ -65,13 +65,13 @@ void HitDensity::use(SlotId slot) {
   const std::uint64_t before = odds_.epoch();
   const ReuseOdds::Use use = odds_.count(hashes_[slot]);
   if (odds_.epoch() != before) age_the_oldest();
-  queues_.push_back(queue_for(use), slot);
+  queues_.push_back(queue_for(use.use_class, use.epoch), slot);
 }
 
 void HitDensity::age_the_oldest() {
   for (std::uint8_t use_class = 0; use_class < ReuseOdds::kClasses; ++use_class) {
-    const auto from = queue_for({odds_.epoch(), use_class});
-    const auto into = queue_for({odds_.epoch() + 1, use_class});
+    const auto from = queue_for(use_class, odds_.epoch());
+    const auto into = queue_for(use_class, odds_.epoch() + 1);
     while (queues_.front(from) != kNoSlot) queues_.move_to_back(into, queues_.front(from));
   }
 }

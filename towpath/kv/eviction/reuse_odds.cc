@@ -5,7 +5,7 @@
 namespace towpath::kv {
 namespace {
 
-constexpr std::uint64_t kEpochsPerCache = 8;
+constexpr std::uint64_t kEpochsPerCache = 4;
 constexpr double kFade = 0.98922801319397546;  // a half after 64 epochs
 
 }  // namespace
@@ -17,13 +17,14 @@ ReuseOdds::ReuseOdds(SlotId slots)
 
 ReuseOdds::Use ReuseOdds::count(BlockHash hash) {
   if (used_++ == epoch_length_) end_epoch();
-  Use use{epoch_, 0};
+  Use use;
+  use.epoch = epoch_;
   const auto [known, is_new] = known_.try_emplace(hash, use);
   if (!is_new) {
     const Use last = known->second;
     --living_[last.use_class][last.epoch % kAges];
     ++reused_[last.use_class][age_of(last.epoch)];
-    use.use_class = std::min<std::uint8_t>(last.use_class + 1, kClasses - 1);
+    use.use_class = std::min<std::uint64_t>(last.use_class + 1, kClasses - 1);
     known->second = use;
   }
   ++living_[use.use_class][epoch_ % kAges];

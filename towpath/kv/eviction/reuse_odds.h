@@ -1,15 +1,15 @@
 // ReuseOdds: what a block's age says about its next use, learned from the uses themselves.
 //
-// Time is counted in epochs, an eighth of the cache's size in uses each. For blocks used once,
+// Time is counted in epochs, a quarter of the cache's size in uses each. For blocks used once,
 // twice, three times and more often (classes), and for each age, it counts how many were of that
 // age and how many were used then, whether they were still in the cache or not: a hazard rate, as
 // in the statistics of survival. From these comes worth(): the most uses per epoch of room that
 // keeping the block can bring, over all times one may keep it (a Gittins index). Prompts that come
 // back after a pause have low worth while they are young, which no order by recency can say.
 //
-// Parameters, all relative to the cache: an eighth of it for an epoch, eight times its size to look
-// back, as long for old counts to weigh half. Before anything is known, worth falls with age (LRU).
-// Memory: the hashes used over as long as it looks back, about 600 bytes per slot.
+// Parameters, all relative to the cache: a quarter of it for an epoch, sixteen times its size to
+// look back, as long for old counts to weigh half. Before anything is known, worth falls with age
+// (LRU). Memory: the hashes used over as long as it looks back, about 800 bytes per slot.
 // Thread: none of its own.
 #pragma once
 
@@ -31,9 +31,10 @@ class ReuseOdds {
 
   /// A block's last use: when, and how often it had been used by then.
   struct Use {
-    std::uint64_t epoch = 0;
-    std::uint8_t use_class = 0;
+    std::uint64_t epoch : 62 = 0;
+    std::uint64_t use_class : 2 = 0;
   };
+  static_assert(kClasses <= 4 && sizeof(Use) == 8);  // it is there for each hash
   /// The block is used now. Cost: constant; at the end of an epoch, one pass over the tables.
   Use count(BlockHash hash);
 
