@@ -57,7 +57,10 @@ TEST_F(ObjectTierTest, a_block_that_was_removed_is_there_no_more) {
   make_all(1, 2);
   life_->cache->drop(1);
   EXPECT_EQ(life_->promote({1}), std::vector{Code::not_found});
-  life_->drive_until([&] { return store_->get(object(1))->size() == kSegmentPage; });
+  life_->drive_until([&] {
+    const auto found = store_->get(object(1));
+    return found.ok() && found->size() == kSegmentPage;
+  });
   begin_life();
   EXPECT_EQ(life_->look({2, 1}), 1U);
   life_->make(1);
