@@ -71,16 +71,18 @@ class TOWPATH_CAPABILITY("mutex") Mutex {
 };
 
 /// Holds a mutex for a scope.
-class TOWPATH_SCOPED_CAPABILITY MutexLock {
+template <class Lockable>
+class TOWPATH_SCOPED_CAPABILITY LockOf {
  public:
-  explicit MutexLock(Mutex& mutex) TOWPATH_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
-  ~MutexLock() TOWPATH_RELEASE() { mutex_.unlock(); }
-  MutexLock(const MutexLock&) = delete;
-  MutexLock& operator=(const MutexLock&) = delete;
+  explicit LockOf(Lockable& mutex) TOWPATH_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~LockOf() TOWPATH_RELEASE() { mutex_.unlock(); }
+  LockOf(const LockOf&) = delete;
+  LockOf& operator=(const LockOf&) = delete;
 
  private:
-  Mutex& mutex_;
+  Lockable& mutex_;
 };
+using MutexLock = LockOf<Mutex>;
 
 /// The same of one that is held already, as by try_lock().
 class TOWPATH_SCOPED_CAPABILITY HeldLock {
@@ -111,17 +113,7 @@ class TOWPATH_CAPABILITY("mutex") FairMutex {
   std::atomic<std::uint32_t> now_{0};   // whose turn it is
 };
 
-/// Holds a FairMutex for a scope.
-class TOWPATH_SCOPED_CAPABILITY FairLock {
- public:
-  explicit FairLock(FairMutex& mutex) TOWPATH_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
-  ~FairLock() TOWPATH_RELEASE() { mutex_.unlock(); }
-  FairLock(const FairLock&) = delete;
-  FairLock& operator=(const FairLock&) = delete;
-
- private:
-  FairMutex& mutex_;
-};
+using FairLock = LockOf<FairMutex>;
 
 class CondVar {
  public:
