@@ -90,8 +90,14 @@ TEST_F(SlowTiersTest, a_tier_that_does_not_answer_holds_up_the_others_once) {
   progress();
   EXPECT_THAT(under_way(), ElementsAre(6)) << "one asks whether it answers again";
   EXPECT_EQ(count_on_disk(6, 9), 4U);
+  slow_->refuse = [](const TierTask&) { return error(Code::corrupt, "a test's"); };
+  slow_->let_go(0);
+  make_all(20, 22);
+  progress();
+  EXPECT_THAT(under_way(), ElementsAre(20)) << "that a block is wrong is no answer";
   slow_->refuse = {};
   slow_->let_go(0);
+  progress();
   make_all(10, 12);
   progress();
   EXPECT_THAT(under_way(), ElementsAre(10, 11)) << "it does";

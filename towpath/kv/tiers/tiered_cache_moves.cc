@@ -441,8 +441,8 @@ void TieredCache::refuse(DemotionInFlight& demotion) {
 void TieredCache::land(DemotionInFlight& demotion, const TierRequest& request) {
   TierState& into = request.tier;
   const Status& kept = request.task.status;
-  into.is_doubtful = !kept.ok() && kept.code() != Code::corrupt;
   if (kept.ok()) {
+    into.is_doubtful = false;
     if (demotion.is_unwanted) return (void)into.tier->remove(demotion.block.hash);
     const MutexLock figures(figures_mutex_);
     ++figures_.below[into.number].demoted;
@@ -452,6 +452,7 @@ void TieredCache::land(DemotionInFlight& demotion, const TierRequest& request) {
   } else {
     failed(into, "put", kept);
     not_kept_ = kept;
+    into.is_doubtful = true;
     into.rests_until = clock_.now() + options_.rest;
   }
 }
