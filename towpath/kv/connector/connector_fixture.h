@@ -2,6 +2,7 @@
 // For tests only. Thread: one.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <numeric>

@@ -68,7 +68,7 @@ Result<Segment> Segment::create(sys::FileSystem& files, const std::string& direc
                                 const SegmentName& name, const std::string& old_path) {
   const std::string path = cat(directory, "/", file_name(name.number));
   const bool is_new = old_path.empty();
-  // A file whose header is of another segment than its name holds none (BlockStore::recover).
+  // A file whose header is of another segment than its name holds none (open()).
   if (!is_new) TOWPATH_TRY(files.rename({.source = old_path, .target = path}));
   TOWPATH_TRY(
       auto file,

@@ -4,8 +4,9 @@
 //
 // Parameters: a hit's weight halves each time eight times as many blocks were used as the cache has
 // slots; a change needs a lead of one in a hundred, so that equals do not take turns. Neither comes
-// from a trace: both are relative to the cache. Cost: that of all candidates, twice, and some 2.5
-// KiB per slot. Blocks of one prompt must come in order (shadow_cache.h). Thread: none of its own.
+// from a trace: both are relative to the cache. Cost: that of all candidates, twice, and some 2,900
+// bytes per slot. Blocks of one prompt must come in order (shadow_cache.h). Thread: none of its
+// own.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -9,7 +9,7 @@
 //
 // Parameters, all relative to the cache: a quarter of it for an epoch, sixteen times its size to
 // look back, as long for old counts to weigh half. Before anything is known, worth falls with age
-// (LRU). Memory: the hashes used over as long as it looks back, about 800 bytes per slot.
+// (LRU). Memory: the hashes used over as long as it looks back, some 860 bytes per slot.
 // Thread: none of its own.
 #pragma once
 
