@@ -61,7 +61,7 @@ void GuardedCopy::begin(Direction direction) noexcept {
 }
 
 void GuardedCopy::add(GuardedExtent extent) noexcept {
-  if (!is_open()) {
+  if (has_faulted(extent.tag) || !is_open()) {
     if (direction_ == Direction::out_of_memory) std::memset(extent.own, 0, extent.length);
     return note_fault(extent.tag);
   }
@@ -85,7 +85,7 @@ std::span<const std::uint32_t> GuardedCopy::finish() noexcept {
 }
 
 void GuardedCopy::note_fault(std::uint32_t tag) noexcept {
-  if (faults_ > 0 && faulty_[faults_ - 1] == tag) return;
+  if (has_faulted(tag)) return;
   TOWPATH_CHECK(faults_ < kMostFaults, "more extents fault than are named");
   faulty_[faults_++] = tag;
 }
@@ -128,10 +128,11 @@ void GuardedCopy::move() noexcept {
     rest.iov_base = static_cast<std::byte*>(rest.iov_base) + left;
     rest.iov_len -= left;
     if (moved > 0) continue;
-    note_fault(stage.tags[i]);
-    if (reads) std::memset(stage.pages.data() + at, 0, rest.iov_len);
-    at += rest.iov_len;
-    ++i;
+    const std::uint32_t faulty = stage.tags[i];
+    note_fault(faulty);
+    const std::uint64_t begin = at;
+    for (; i < stage.count && stage.tags[i] == faulty; ++i) at += stage.memory[i].iov_len;
+    if (reads) std::memset(stage.pages.data() + begin, 0, at - begin);
   }
 }
 

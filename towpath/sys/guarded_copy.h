@@ -46,8 +46,9 @@ class GuardedCopy {
 
   void begin(Direction direction) noexcept;
   void add(GuardedExtent extent) noexcept;
-  /// All is copied but what faulted: the tags of those extents, each once, until the next begin();
-  /// at most kMostFaults, or the process ends. What could not be read is 0 in our bytes.
+  /// The tags of the extents that faulted, each once, until the next begin(); at most kMostFaults,
+  /// or the process ends. What has such a tag is copied no further: a system call for each extent
+  /// of a peer's choice would be too many. What was not read is 0 in our bytes.
   std::span<const std::uint32_t> finish() noexcept;
 
   static constexpr std::size_t kMostFaults = 1024;
@@ -58,6 +59,9 @@ class GuardedCopy {
   bool is_open() noexcept;
   void flush() noexcept;
   void move() noexcept;
+  bool has_faulted(std::uint32_t tag) const noexcept {
+    return faults_ > 0 && faulty_[faults_ - 1] == tag;
+  }
   void note_fault(std::uint32_t tag) noexcept;
 
   std::unique_ptr<Stage> stage_;

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <fstream>
 #include <numeric>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -84,6 +86,31 @@ TEST_F(GuardedCopyTest, what_cannot_be_read_comes_as_zeros) {
   EXPECT_EQ(copy(Direction::out_of_memory, page_size() / 2), (std::vector<std::uint32_t>{4, 5}));
   for (std::uint64_t i = 0; i < own_.size(); ++i)
     ASSERT_EQ(own_[i], i / page_size() == 2 ? std::byte{0} : std::byte{5}) << i;
+}
+
+/// System calls that read, of this thread: what goes into memory is read from the stage.
+std::uint64_t reading_calls() {
+  std::ifstream io("/proc/thread-self/io");
+  std::string name;
+  std::uint64_t value = 0;
+  while (io >> name >> value) {
+    if (name == "syscr:") return value;
+  }
+  return 0;
+}
+
+TEST_F(GuardedCopyTest, what_has_faulted_is_tried_no_further) {
+  if (reading_calls() == 0) GTEST_SKIP() << "/proc/thread-self/io does not count system calls here";
+  protect(0, PROT_READ);
+  const std::uint64_t before = reading_calls();
+  const std::uint64_t costs = reading_calls() - before;  // of asking
+  guard_.begin(Direction::into_memory);
+  for (std::uint64_t i = 0; i < page_size(); ++i)
+    guard_.add({.own = &own_[i], .address = page(0) + i, .length = 1, .tag = 7});
+  guard_.add({.own = own_.data(), .address = page(1), .length = 1, .tag = 8});
+  EXPECT_TRUE(std::ranges::equal(guard_.finish(), std::vector<std::uint32_t>{7}));
+  EXPECT_LE(reading_calls() - before - 2 * costs, 3U) << page_size() << " extents";
+  EXPECT_EQ(bytes_at(page(1), 1).front(), own_.front()) << "others are copied";
 }
 
 TEST_F(GuardedCopyTest, file_that_was_cut_is_no_signal) {

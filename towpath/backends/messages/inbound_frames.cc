@@ -17,7 +17,7 @@ PieceVerdict InboundWrite::verdict(const FramePieceIterator& at) const {
   // What was refused once stays so: one piece has one verdict.
   if (!refusals_.empty() && refusals_.back().piece == at.index())
     return {.verdict = refusals_.back().code};
-  return target_->judge(frame.piece(at.index()));
+  return target_->judge(frame.piece(at.index()), sys::GuardedCopy::Direction::into_memory);
 }
 
 void InboundWrite::refuse(const FramePieceIterator& at, Code why) {

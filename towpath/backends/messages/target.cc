@@ -54,14 +54,17 @@ const RegionDescriptor* Target::find(std::uint64_t token) const {
   return found == nullptr ? nullptr : found->region;
 }
 
-// decode_frame() has seen to it that nothing wraps here.
-PieceVerdict Target::judge(const Piece& piece) const {
+// decode_frame() has seen to it that nothing wraps here. An honest peer knows from the metadata
+// what is read-only.
+PieceVerdict Target::judge(const Piece& piece, sys::GuardedCopy::Direction direction) const {
   const Registered* const found = regions_.find(piece.token);
   if (found == nullptr) return {.verdict = Code::not_found};
   const RegionDescriptor& region = *found->region;
   const std::uint64_t reach = piece.stride * (piece.count - 1) + piece.length;
   if (!region.covers({piece.address, reach, region.device_id}))
     return {.verdict = Code::out_of_range};
+  if (region.is_read_only && direction == sys::GuardedCopy::Direction::into_memory)
+    return {.verdict = Code::io_error};
   return {.window = found->window, .may_fault = found->window == nullptr && region.may_fault};
 }
 
@@ -141,7 +144,8 @@ ReadReply* Target::gather(const Frame& read, FrameWriter& answer, OutboundFrame*
   verdicts_.clear();
   for (std::uint16_t i = 0; i < read.header.count; ++i) {
     const Piece piece = read.piece(i);
-    const PieceVerdict& verdict = verdicts_.emplace_back(judge(piece));
+    const PieceVerdict& verdict =
+        verdicts_.emplace_back(judge(piece, sys::GuardedCopy::Direction::out_of_memory));
     if (window == nullptr) window = verdict.window;
     refused.set(i, verdict.verdict != Code::ok);
     if (refused.test(i)) continue;

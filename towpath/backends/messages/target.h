@@ -53,8 +53,8 @@ class Target {
   /// Null when there is none (any more).
   const RegionDescriptor* find(std::uint64_t token) const;
 
-  /// Whether a peer's piece may be touched, now.
-  PieceVerdict judge(const Piece& piece) const;
+  /// Whether a peer's piece may be written or read, now.
+  PieceVerdict judge(const Piece& piece, sys::GuardedCopy::Direction direction) const;
   /// Writes into `answer` which pieces of a read are refused and appends the bytes of the others.
   /// Or, if the read takes a trailer, which says what of it could not be read then, they leave from
   /// where they lie: then they are what is returned, and the caller sends it at once. Or, all a

@@ -187,6 +187,19 @@ TEST_F(TargetTest, what_has_not_left_is_copied_before_it_is_taken_back) {
   EXPECT_TRUE(std::ranges::equal(kept, expected));
 }
 
+TEST_F(TargetTest, what_is_read_only_is_read_and_not_written) {
+  RegionDescriptor read_only = region_;
+  read_only.is_read_only = true;
+  Piece whole = piece(0, 64);
+  whole.token = target_.add(read_only);
+  EXPECT_TRUE(write({piece(64, 64), whole}));
+  EXPECT_EQ(refused_, 1U);
+  EXPECT_EQ(landed(), 64U);
+  using Direction = sys::GuardedCopy::Direction;
+  EXPECT_EQ(target_.judge(whole, Direction::into_memory).verdict, Code::io_error);
+  EXPECT_EQ(target_.judge(whole, Direction::out_of_memory).verdict, Code::ok);
+}
+
 TEST_F(TargetTest, what_is_refused_asks_for_no_grant) {
   Piece beyond = piece(pool_.size() - 4, 8);
   EXPECT_TRUE(write({beyond}, 0));
