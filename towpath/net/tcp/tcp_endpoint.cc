@@ -75,7 +75,9 @@ void TcpEndpoint::on_event(const run::PollEvent& event) {
 }
 
 void TcpEndpoint::note_rest() {
-  if (stream_ && stream_->buffered_bytes() > 0) context_.loop.note_rest(tag_);
+  if (!stream_) return;
+  if (receiver_ ? receiver_->has_rest() : stream_->buffered_bytes() > 0)
+    context_.loop.note_rest(tag_);
 }
 
 Status TcpEndpoint::hear() {
@@ -115,6 +117,7 @@ Status TcpEndpoint::send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest
     sender_.drop(std::move(buffer), rest);
     return error(Code::peer_lost, "the connection is broken");
   }
+  if (receiver_) receiver_->note_answered(buffer->size + rest_bytes);
   TOWPATH_TRY(sender_.send(stream_.get(), std::move(buffer), rest, rest_bytes));
   watch_room();
   return {};

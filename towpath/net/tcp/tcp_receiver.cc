@@ -9,8 +9,11 @@
 namespace towpath::net {
 namespace {
 
-/// Of one connection in one call: others have a turn, too.
-constexpr std::uint64_t kBytesPerCall = 1024 * 1024;
+/// Of one connection in one call, bytes that came and bytes of answers: others have a turn, too. A
+/// request of a hundred bytes may ask for half a million.
+constexpr std::uint64_t kWorkPerCall = 1024 * 1024;
+/// What a message is worth in bytes beside its own: a call takes 256 that are empty.
+constexpr std::uint64_t kWorkPerMessage = 4096;
 /// Of a body that are waited for together.
 constexpr std::uint64_t kBytesPerWake = 128 * 1024;
 /// Behind a head: short bodies come with it.
@@ -32,11 +35,13 @@ TcpReceiver::~TcpReceiver() {
 }
 
 Status TcpReceiver::take() {
-  for (std::uint64_t taken = 0; taken < kBytesPerCall;) {
+  work_ = 0;
+  if (is_cut_short_) TOWPATH_TRY(take_staged());
+  while (work_ < kWorkPerCall) {
     std::uint64_t asked = 0;
     TOWPATH_TRY(const std::uint64_t came, read(asked));
+    work_ += came;
     TOWPATH_TRY(take_staged());
-    taken += came;
     if (came < asked) break;  // there was no more
   }
   wait_for_more();
@@ -95,6 +100,7 @@ void TcpReceiver::consume(std::size_t bytes) noexcept {
   if (begin_ == end_) begin_ = end_ = 0;
 }
 
+// Whole messages stay there when the call has done enough: has_rest().
 Status TcpReceiver::take_staged() {
   for (;;) {
     if (missing_ > 0) {
@@ -102,6 +108,8 @@ Status TcpReceiver::take_staged() {
       take_body();
       continue;
     }
+    is_cut_short_ = work_ >= kWorkPerCall && begin_ != end_;
+    if (is_cut_short_) return {};
     TOWPATH_TRY(const bool is_whole, take_head());
     if (is_whole) continue;
     // What is there of a head goes to the begin: the rest fits behind it.
@@ -134,6 +142,7 @@ Result<bool> TcpReceiver::take_head() {
   if (sink_ != nullptr && !stream_.moves_by_kernel()) sink_->comes_by_process();
   missing_ = prefix.body_bytes;
   is_dropped_ = false;
+  work_ += kWorkPerMessage;
   consume(MessagePrefix::kBytes + prefix.head_bytes);
   return true;
 }

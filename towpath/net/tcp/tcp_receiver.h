@@ -31,10 +31,14 @@ class TcpReceiver {
   TcpReceiver(const TcpReceiver&) = delete;
   TcpReceiver& operator=(const TcpReceiver&) = delete;
 
-  /// Takes some of what has come; a stream that decrypts may hold back more, for which its
-  /// descriptor wakes nobody (ByteStream::buffered_bytes). Errors: nothing more comes, and why
-  /// (peer_lost, corrupt).
+  /// Takes some of what has come, until that and what the listener did about it are enough for one
+  /// call. Errors: nothing more comes, and why (peer_lost, corrupt).
   Status take();
+  /// The message that is being delivered is answered with so many bytes.
+  void note_answered(std::uint64_t bytes) noexcept { work_ += bytes; }
+  /// There is more to take() now, for which the stream's descriptor may wake nobody: messages that
+  /// were left in the stage, or what a stream that decrypts holds back.
+  bool has_rest() const noexcept { return is_cut_short_ || stream_.buffered_bytes() > 0; }
 
  private:
   ConstByteSpan staged() const noexcept { return {stage_.get() + begin_, end_ - begin_}; }
@@ -59,6 +63,8 @@ class TcpReceiver {
   std::uint64_t missing_ = 0;   ///< bytes of that body
   BodySink* sink_ = nullptr;    ///< null: nobody is notified of it
   bool is_dropped_ = false;     ///< nobody wants what is missing
+  std::uint64_t work_ = 0;      ///< of this call, in bytes
+  bool is_cut_short_ = false;   ///< what is staged was not all taken
   std::uint64_t wakes_at_ = 1;  ///< bytes
 };
 

@@ -1,5 +1,6 @@
 // What TcpReceiver makes of a stream, whatever is written to it and however it comes.
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct Halves final : MessageListener, BodySink {
     head = message.head;
     body.clear();
     left = message.body_bytes;
+    if (answers) answers();
     return wants_bodies ? this : nullptr;
   }
   void on_broken(void*, const Status&) override {}
@@ -43,6 +45,7 @@ struct Halves final : MessageListener, BodySink {
     wholes += whole ? 1 : 0;
   }
 
+  std::function<void()> answers;
   bool wants_bodies = true;
   std::size_t most = SIZE_MAX;
   std::vector<std::string> heads, bodies;
@@ -198,6 +201,31 @@ TEST_F(TcpReceiverTest, a_turn_ends_though_there_is_always_more) {
     EXPECT_LT(endless.read, turn * 2'000'000);
   }
   EXPECT_GT(heard_.bodies.size(), 10U);
+}
+
+TEST_F(TcpReceiverTest, turn_ends_by_what_it_causes_and_what_is_left_is_heard_in_the_next) {
+  open();
+  std::string all;
+  for (int i = 0; i < 1000; ++i) all += message(cat("request ", i), "");
+  ASSERT_EQ(*theirs_->write_some(as_bytes(all)), all.size());
+  std::size_t before = 0;
+  std::size_t turns = 0;
+  for (; before < 1000 && turns < 100; ++turns) {
+    ASSERT_TRUE(receiver_->take().ok());
+    EXPECT_LE(heard_.heads.size() - before, 256U);
+    before = heard_.heads.size();
+    EXPECT_TRUE(before == 1000 || receiver_->has_rest()) << "nobody is woken for " << before;
+  }
+  ASSERT_EQ(before, 1000U);
+  EXPECT_LE(turns, 6U);
+  EXPECT_EQ(heard_.heads.back(), "request 999");
+
+  heard_.answers = [this] { receiver_->note_answered(512 * 1024); };
+  ASSERT_EQ(*theirs_->write_some(as_bytes(all)), all.size());
+  ASSERT_TRUE(receiver_->take().ok());
+  EXPECT_LE(heard_.heads.size() - before, 2U) << "each is answered with half a mebibyte";
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(receiver_->take().ok());
+  EXPECT_EQ(heard_.heads.size(), 2000U);
 }
 
 TEST_F(TcpReceiverTest, body_that_will_never_be_whole_is_reported) {
