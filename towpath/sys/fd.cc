@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cerrno>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <towpath/sys/fd.h>
@@ -19,6 +21,12 @@ Result<Fd> Fd::duplicate() const {
   const int copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return os_error(errno, cat("cannot duplicate descriptor ", fd_));
   return Fd(copy);
+}
+
+std::size_t share_of_descriptors(std::size_t parts, std::size_t most) noexcept {
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return most;
+  return std::clamp<std::size_t>(descriptors.rlim_cur / parts, 1, most);
 }
 
 }  // namespace towpath::sys

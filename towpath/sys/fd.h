@@ -4,6 +4,7 @@
 // must be known to be on the disk is synced first (File::sync). Thread: any, as an int.
 #pragma once
 
+#include <cstddef>
 #include <utility>
 
 #include <towpath/core/result.h>
@@ -37,5 +38,10 @@ class Fd {
  private:
   int fd_ = -1;
 };
+
+/// So many of the descriptors that this process may have are one part of `parts`; at least 1 and at
+/// most `most`. What unauthenticated connections or peers can take is bounded so: the others are
+/// this process's own.
+std::size_t share_of_descriptors(std::size_t parts, std::size_t most) noexcept;
 
 }  // namespace towpath::sys

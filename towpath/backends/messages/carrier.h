@@ -26,6 +26,8 @@ struct Carrier {
   bool has_connections = false;
   /// Connections to a peer, at most; more than one only of a carrier that has some.
   std::size_t rails = 1;
+  /// Connections that peers have begun, at most: a holder of the metadata may begin any number.
+  std::size_t most_accepted = 4096;
   backend::Cost cost;
   std::vector<backend::ParamInfo> params;  ///< of the carrier itself
   /// Its messages may have kFrameBytes (frames.h).

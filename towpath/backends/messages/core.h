@@ -78,8 +78,9 @@ class MessageBackend final : public backend::Backend,
   void on_staging_filled(net::DeviceStagingBuffer& room, std::uint64_t bytes) override;
   void on_staging_left(net::DeviceStagingBuffer& room) override;
 
-  /// Errors: exhausted (too many peers).
+  /// For one more connection that a peer begins. Errors: exhausted.
   Status check_room() const;
+  void bound_last_notes();
   Rail* hear(const Frame& frame, std::uint64_t connection, ConstByteSpan head);
   /// A peer of whose frame nothing becomes, for want of memory, is given up: it would wait for an
   /// answer without end.

@@ -10,7 +10,9 @@ using namespace backend;
 
 namespace {
 
-constexpr std::size_t kMaxRails = 4096;
+/// Of peers that are gone, links whose last notifications nobody takes, and bytes of these.
+constexpr std::size_t kMostLastNotes = 1024;
+constexpr std::uint64_t kMostLastNoteBytes = 64ULL << 20U;
 /// Answers that wait for a peer that does not read them. It asked for no more than a window.
 constexpr std::size_t kMaxUnsent = 4 * kWindow;
 constexpr std::uint64_t kMaxUnsentBytes = 4 * kWindowBytes;
@@ -19,10 +21,18 @@ constexpr std::uint64_t kMaxUnsentBytes = 4 * kWindowBytes;
 
 // ---- Links
 
+// They are counted only where they may be too many. What this side dials is its own choice.
 Status MessageBackend::check_room() const {
-  const std::size_t rails = links_->rails().size() + sessions_->half_open();
-  if (rails < kMaxRails) return {};
-  return error(Code::exhausted, cat("there are ", rails, " connections to peers already"));
+  const auto& rails = links_->rails();
+  const std::size_t half_open = sessions_->half_open();
+  if (rails.size() + half_open < carrier_.most_accepted) return {};
+  const auto is_theirs = [](const auto& entry) {
+    return !entry.second->link.is_dialled && !entry.second->lost;
+  };
+  const std::size_t theirs =
+      half_open + static_cast<std::size_t>(std::ranges::count_if(rails, is_theirs));
+  if (theirs < carrier_.most_accepted) return {};
+  return error(Code::exhausted, cat("peers have begun ", theirs, " connections already"));
 }
 
 Result<std::unique_ptr<Connection>> MessageBackend::connect(const AgentIdentity& peer,
@@ -72,6 +82,27 @@ void MessageBackend::report_losses() {
     if (!rail.is_left && !link.is_ended) end(rail, why);
     if (link.lost) report_loss(link);
   });
+  bound_last_notes();
+}
+
+// They wait as long as this side's program takes none, and their peers may be gone for good: so
+// they are bounded, and the oldest go first.
+void MessageBackend::bound_last_notes() {
+  for (;;) {
+    std::size_t count = 0;
+    std::uint64_t bytes = 0;
+    Link* oldest = nullptr;
+    for (Link* const link : links_->busy()) {
+      if (!link->is_ended || !link->connections.empty()) continue;
+      ++count;
+      bytes += link->notes.held_bytes;
+      if (oldest == nullptr || link->report_before < oldest->report_before) oldest = link;
+    }
+    if (count <= kMostLastNotes && bytes <= kMostLastNoteBytes) return;
+    log_.warning("the last notifications of a peer that is gone are dropped: nobody takes any",
+                 {{"peer", oldest->name()}, {"count", cat(oldest->notes.waiting.size())}});
+    links_->erase(*oldest);
+  }
 }
 
 // Nothing travels over it any more. Others do its work, or it was the last. What throws comes

@@ -54,7 +54,6 @@ Result<std::unique_ptr<net::Session>> MessageBackend::greet(const net::SessionPe
                                                             ConstByteSpan address,
                                                             std::uint64_t session,
                                                             std::uint64_t link) {
-  TOWPATH_TRY(check_room());
   return sessions_->dial(
       {info.secret, carrier_.name}, party(session, link),
       {.peer = peer, .numbers = {.ours = session, .theirs = 0}, .address = address});

@@ -20,8 +20,10 @@ namespace towpath::backends::messages {
 
 constexpr std::size_t kPool = 4 * kPayloadBytes;
 
-inline Carrier carrier_of(net::testing::FakeNetwork& network, bool takes_devices = false) {
+inline Carrier carrier_of(net::testing::FakeNetwork& network, bool takes_devices = false,
+                          std::size_t most_accepted = 4096) {
   Carrier carrier;
+  carrier.most_accepted = most_accepted;
   carrier.takes_devices = takes_devices;
   carrier.name = "ucx";
   carrier.path = "messages over a network of the test's";
@@ -36,7 +38,8 @@ inline Carrier carrier_of(net::testing::FakeNetwork& network, bool takes_devices
 /// A backend and memory.
 struct Side {
   Side(net::testing::FakeNetwork& network, const Clock& clock, const std::string& name,
-       bool takes_devices = false, const ::towpath::backend::Params& params = {})
+       bool takes_devices = false, const ::towpath::backend::Params& params = {},
+       std::size_t most_accepted = 4096)
       : self{name, 7}, pool(kPool) {
     const auto open_cuda = []() -> Result<std::shared_ptr<device::Driver>> {
       TOWPATH_TRY(auto driver,
@@ -44,8 +47,10 @@ struct Side {
       return std::shared_ptr<device::Driver>(std::move(driver));
     };
     backend::Registry registry;
-    EXPECT_TRUE(
-        registry.add(message_type(carrier_of(network, takes_devices), {.open = open_cuda})).ok());
+    EXPECT_TRUE(registry
+                    .add(message_type(carrier_of(network, takes_devices, most_accepted),
+                                      {.open = open_cuda}))
+                    .ok());
     auto opened =
         registry.open("UCX", {.self = self, .clock = &clock, .events = &events, .params = params});
     EXPECT_TRUE(opened.ok()) << opened.status().to_string();

@@ -307,6 +307,44 @@ TEST_P(MessageSessionTest, notifications_that_wait_for_an_earlier_one_are_bounde
   }
 }
 
+// A holder of the metadata may begin any number, each of them a descriptor of this side.
+TEST_P(MessageSessionTest, connections_that_peers_begin_are_bounded_and_bar_none_of_ours) {
+  constexpr std::size_t kMost = 8;
+  Side small(network_, clock_, "far", false, {}, kMost);
+  const auto info = *decode_connection_info(small.backend->connection_info());
+  std::list<Rogue> rogues;
+  for (std::size_t i = 0; i <= kMost; ++i) {
+    Rogue& rogue = rogues.emplace_back(network_, info, i + 1);
+    for (int k = 0; k < 10; ++k) small.backend->progress(), rogue.progress();
+    EXPECT_EQ(rogue.sealer.has_value(), i < kMost);
+  }
+  const auto way = small.backend->connect(near_.self, near_.backend->connection_info());
+  ASSERT_TRUE(way.ok()) << way.status().to_string();
+  for (int i = 0; i < 20; ++i) small.backend->progress(), near_.backend->progress();
+  EXPECT_TRUE(small.backend->notify(**way, as_bytes("hello")).ok());
+  for (int i = 0; i < 20; ++i) small.backend->progress(), near_.backend->progress();
+  EXPECT_EQ(near_.events.notifications.size(), 1U);
+}
+
+// While a program takes no notification.
+TEST_P(MessageSessionTest, last_notes_of_who_is_gone_bar_nobody_and_are_bounded) {
+  constexpr std::size_t kGone = 1100;
+  Side small(network_, clock_, "far", false, {}, 8);
+  const auto info = *decode_connection_info(small.backend->connection_info());
+  small.events.accept = 0;
+  for (std::size_t i = 0; i < kGone; ++i) {
+    Rogue rogue(network_, info, i + 1);
+    for (int k = 0; k < 5; ++k) small.backend->progress(), rogue.progress();
+    ASSERT_TRUE(rogue.sealer) << i << " were here before, and are gone";
+    rogue.note(1, "farewell");
+    rogue.send_plain(FrameKind::bye, 0, 0);
+    for (int k = 0; k < 5; ++k) small.backend->progress();
+  }
+  small.events.accept = UINT64_MAX;
+  for (int k = 0; k < 5; ++k) small.backend->progress();
+  EXPECT_EQ(small.events.notifications.size(), 1024U);
+}
+
 // It is heard all the time, so that no silence ends it.
 TEST_P(MessageSessionTest, peer_that_asks_and_reads_no_answer_is_lost_before_much_waits_for_it) {
   const Piece piece{.token = static_cast<const MessageMemory&>(*far_.memory).token,

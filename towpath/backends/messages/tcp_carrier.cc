@@ -5,6 +5,7 @@
 #include <towpath/core/format.h>
 #include <towpath/core/words.h>
 #include <towpath/net/tcp/tcp_worker.h>
+#include <towpath/sys/fd.h>
 
 namespace towpath::backends::messages {
 
@@ -47,6 +48,7 @@ Result<unsigned> rails_of(const Params& params) {
 
 Status adapt(Carrier& tcp, const Params& params) {
   TOWPATH_TRY(tcp.rails, rails_of(params));
+  tcp.most_accepted = sys::share_of_descriptors(2, tcp.most_accepted);
   const std::string_view security = security_of(params);
   if (security == kAuthenticated) return {};
   if (security != kTls)

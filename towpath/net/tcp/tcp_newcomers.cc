@@ -5,7 +5,6 @@
 
 #include <netinet/in.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 
 #include <towpath/core/format.h>
 #include <towpath/net/endpoint.h>
@@ -13,13 +12,6 @@
 
 namespace towpath::net {
 namespace {
-
-/// Connections that have proven nothing must not use up the descriptors of those that have.
-std::size_t most_newcomers() {
-  rlimit descriptors{};
-  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return TcpNewcomers::kMost;
-  return std::clamp<std::size_t>(descriptors.rlim_cur / 4, 1, TcpNewcomers::kMost);
-}
 
 /// Until then what has come of them will have been read.
 constexpr Duration kOurTurn = std::chrono::milliseconds(100);
@@ -42,7 +34,10 @@ std::array<std::byte, 16> source_of(const Endpoint& peer) {
 }  // namespace
 
 TcpNewcomers::TcpNewcomers(TcpLoop& loop, MessageListener& listener, Options options)
-    : loop_(loop), listener_(listener), options_(std::move(options)), most_(most_newcomers()) {}
+    : loop_(loop),
+      listener_(listener),
+      options_(std::move(options)),
+      most_(sys::share_of_descriptors(4, kMost)) {}
 
 TcpNewcomers::~TcpNewcomers() {
   while (!all_.empty()) (void)remove(all_.begin());
