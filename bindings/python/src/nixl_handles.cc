@@ -21,21 +21,45 @@ struct HandleObject {
   PyObject_HEAD PyObject* agent;  // whose number it is; null: released
   PyObject* number;               // null: released
   PyObject* release_method;
+  PyObject* drop_method;  // when nobody has it any more
   PyObject* weak_references;
   std::uint64_t last_number;
 };
 
 HandleObject& of(PyObject* self) noexcept { return *reinterpret_cast<HandleObject*>(self); }
 
-void release(PyObject* self) {
-  HandleObject& handle = of(self);
-  const auto agent = py::reinterpret_steal<py::object>(std::exchange(handle.agent, nullptr));
-  const auto number = py::reinterpret_steal<py::object>(std::exchange(handle.number, nullptr));
-  if (!agent) return;
+void forget(PyObject* self) {
+  (void)py::reinterpret_steal<py::object>(std::exchange(of(self).agent, nullptr));
+  (void)py::reinterpret_steal<py::object>(std::exchange(of(self).number, nullptr));
+}
+
+void call(PyObject* method, const py::object& agent, const py::object& number) {
   PyObject* const arguments[] = {agent.ptr(), number.ptr()};
   const auto done = py::reinterpret_steal<py::object>(
-      PyObject_VectorcallMethod(handle.release_method, arguments, std::size(arguments), nullptr));
+      PyObject_VectorcallMethod(method, arguments, std::size(arguments), nullptr));
   if (!done) throw py::error_already_set();
+}
+
+/// What cannot be released yet stays.
+void release(PyObject* self) {
+  const auto agent = py::reinterpret_borrow<py::object>(of(self).agent);
+  const auto number = py::reinterpret_borrow<py::object>(of(self).number);
+  if (!agent) return;
+  call(of(self).release_method, agent, number);
+  forget(self);
+}
+
+// As at the end of any other object's life: what goes wrong is reported, and stops nobody.
+void drop(PyObject* self) {
+  const auto agent = py::reinterpret_borrow<py::object>(of(self).agent);
+  const auto number = py::reinterpret_borrow<py::object>(of(self).number);
+  if (!agent) return;
+  forget(self);
+  const auto done = py::reinterpret_steal<py::object>(guarded([&]() -> py::object {
+    call(of(self).drop_method, agent, number);
+    return py::none();
+  }));
+  if (!done) PyErr_WriteUnraisable(reinterpret_cast<PyObject*>(Py_TYPE(self)));
 }
 
 py::object number_of(PyObject* self) {
@@ -46,10 +70,11 @@ py::object number_of(PyObject* self) {
 
 // ---- what Python calls
 
-/// type(agent, handle), for a type whose objects are released by `Method`.
-template <const Signature& Named, const char* Method>
+/// type(agent, handle), for a type whose objects are released by `Release`.
+template <const Signature& Named, const char* Release, const char* Drop>
 PyObject* make(PyObject* type, PyObject* const* arguments, std::size_t count, PyObject* names) {
-  static PyObject* const kName = PyUnicode_InternFromString(Method);
+  static PyObject* const kRelease = PyUnicode_InternFromString(Release);
+  static PyObject* const kDrop = PyUnicode_InternFromString(Drop);
   return guarded([&] {
     const Given given(Named, {type, arguments, PyVectorcall_NARGS(count), names});
     auto* const kind = reinterpret_cast<PyTypeObject*>(type);
@@ -58,7 +83,8 @@ PyObject* make(PyObject* type, PyObject* const* arguments, std::size_t count, Py
     HandleObject& made = of(self.ptr());
     made.agent = given[0].inc_ref().ptr();
     made.number = given[1].inc_ref().ptr();
-    made.release_method = kName;
+    made.release_method = kRelease;
+    made.drop_method = kDrop;
     made.last_number = PyLong_AsUnsignedLongLongMask(given[1].ptr());
     return self;
   });
@@ -97,14 +123,12 @@ int visit(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-// As at the end of any other object's life: what goes wrong is reported, and stops nobody.
 void end(PyObject* self) {
   PyObject_GC_UnTrack(self);
   if (of(self).weak_references != nullptr) PyObject_ClearWeakRefs(self);
   {
     const py::error_scope whatever_is_raised_now;
-    if (const auto done = py::reinterpret_steal<py::object>(release_now(self, nullptr)); !done)
-      PyErr_WriteUnraisable(reinterpret_cast<PyObject*>(Py_TYPE(self)));
+    drop(self);
   }
   PyTypeObject* const type = Py_TYPE(self);
   type->tp_free(self);
@@ -112,8 +136,7 @@ void end(PyObject* self) {
 }
 
 int break_cycle(PyObject* self) {
-  const auto done = py::reinterpret_steal<py::object>(release_now(self, nullptr));
-  if (!done) PyErr_WriteUnraisable(self);
+  drop(self);
   return 0;
 }
 
@@ -134,6 +157,7 @@ PyMemberDef members[] = {
 
 constexpr Signature kTransferHandle{"nixl_xfer_handle", {"agent", "handle"}, 2};
 constexpr char kTransferRelease[] = "releaseXferReq";
+constexpr char kTransferDrop[] = "dropXferReq";
 constexpr Signature kListHandle{"nixl_prepped_dlist_handle", {"agent", "handle"}, 2};
 constexpr char kListRelease[] = "releasedDlistH";
 
@@ -142,7 +166,7 @@ void* slot(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-template <const Signature& Named, const char* Method>
+template <const Signature& Named, const char* Release, const char* Drop>
 void bind(py::module_& module, const char* says) {
   PyType_Slot slots[] = {
       {Py_tp_doc, const_cast<char*>(says)},
@@ -163,7 +187,7 @@ void bind(py::module_& module, const char* says) {
                    slots};
   const auto type = py::reinterpret_steal<py::object>(PyType_FromSpec(&spec));
   if (!type) throw py::error_already_set();
-  reinterpret_cast<PyTypeObject*>(type.ptr())->tp_vectorcall = &make<Named, Method>;
+  reinterpret_cast<PyTypeObject*>(type.ptr())->tp_vectorcall = &make<Named, Release, Drop>;
   module.attr(Named.name) = type;
 }
 
@@ -176,9 +200,9 @@ std::uint64_t handle_number(py::handle handle) {
 }
 
 void bind_nixl_handles(py::module_& module) {
-  bind<kTransferHandle, kTransferRelease>(
+  bind<kTransferHandle, kTransferRelease, kTransferDrop>(
       module, "A transfer. Releasing one that is under way cancels it.");
-  bind<kListHandle, kListRelease>(module, "One side of transfers, looked up once.");
+  bind<kListHandle, kListRelease, kListRelease>(module, "One side of transfers, looked up once.");
 }
 
 }  // namespace towpath::python

@@ -40,6 +40,9 @@ agent::TransferOptions options_of(const Given& given, std::size_t message, std::
   return options;
 }
 
+/// For quiet, which a peer that answers lets come in a moment: an engine's thread waits.
+constexpr Duration kReleaseTimeout = std::chrono::seconds(1);
+
 constexpr std::uint64_t kViewBit = std::uint64_t{1} << 63U;  // of no prepared list
 constexpr std::string_view kNobody = "NULL_AGENT";           // a hole of a remote list
 
@@ -210,8 +213,26 @@ py::object NixlTransfers::status(const Given& given) {
   throw py::error_already_set();
 }
 
+/// Cancels what runs. False: its bytes may still move.
+bool end(agent::Transfer& transfer) {
+  if (transfer.state() == TransferState::prepared || transfer.ended()) return true;
+  return unlocked([&] {
+    transfer.cancel();
+    return transfer.wait(kReleaseTimeout) != Outcome::none;
+  });
+}
+
+// The caller uses its memory next, or lets others use it.
 constexpr Signature kRelease{"releaseXferReq", {"handle"}, 1};
 py::object NixlTransfers::release(const Given& given) {
+  const Request* const found = requests_.find(handle_number(given[0]));
+  if (found != nullptr && !end(*found->transfer.get()))
+    raise(error(Code::not_ready, "bytes may still move", "release it again"));
+  return drop(given);
+}
+
+constexpr Signature kDrop{"dropXferReq", {"handle"}, 1};
+py::object NixlTransfers::drop(const Given& given) {
   if (auto taken = requests_.take(handle_number(given[0]))) taken->transfer.release();
   return success_;
 }
@@ -272,8 +293,9 @@ void bind_nixl_transfers(py::module_& module) {
   add_method<Self, kPost, &Self::post>(type, "Starts moving bytes.");
   add_method<Self, kStatus, &Self::status>(type, "Success, or in progress.");
   add_method<Self, kRelease, &Self::release>(
-      type,
-      "At any moment: what still runs is cancelled, and its memory kept until it is quiesced.");
+      type, "What still runs is cancelled. Raises where its bytes may still move after a second.");
+  add_method<Self, kDrop, &Self::drop>(
+      type, "Without waiting: what still runs is cancelled, and quiesces by itself.");
   add_method<Self, kTransferOf, &Self::transfer_of>(type, "The towpath.Transfer.");
   add_method<Self, kAskedOf, &Self::asked_of>(type, "The backends that it was asked for with.");
   add_method<Self, kNotifications, &Self::notifications>(

@@ -40,6 +40,7 @@ class NixlTransfers {
   // Not NIXL's: for the methods that are written in Python.
   py::object transfer_of(const Given& given);
   py::object asked_of(const Given& given);
+  py::object drop(const Given& given);
 
  private:
   struct Request {

@@ -1,0 +1,75 @@
+"""What releasing a transfer does, by whom it is released, and what is true of its memory afterwards."""
+import gc
+import sys
+import time
+import weakref
+
+import numpy
+import pytest
+
+import nixl
+from nixl import _bindings as bind
+from test_nixl import Two, rows, two  # noqa: F401
+
+
+def test_a_released_transfer_moves_no_byte_any_more():
+    two = Two(backends=["TCP"], enable_prog_thread=False)
+    size = 64 << 20
+    here, there = numpy.ones(size, numpy.uint8), numpy.zeros(size, numpy.uint8)
+    two.mine.register_memory(here)
+    two.theirs.register_memory(there)
+    two.mine.remove_remote_agent(two.peer)
+    peer = two.mine.add_remote_agent(two.theirs.get_agent_metadata())
+    sides = [two.mine.get_xfer_descs(rows(memory, size), "DRAM") for memory in (here, there)]
+    handle = two.mine.initialize_xfer("WRITE", *sides, peer)
+    deadline = time.monotonic() + 60
+    state = two.mine.transfer(handle)
+    while not there.any():
+        assert time.monotonic() < deadline
+        two.theirs.get_new_notifs()
+        state = two.mine.check_xfer_state(handle)
+    assert state == "PROC", "it is in the midst"
+    with pytest.raises(bind.nixlRepostActiveError):
+        two.mine.release_xfer_handle(handle)  # nobody there answers
+    while handle.handle is not None:
+        assert time.monotonic() < deadline
+        two.theirs.get_new_notifs()
+        try:
+            handle.release()
+        except bind.nixlRepostActiveError:
+            pass
+    landed = there.copy()
+    for _ in range(1000):
+        two.theirs.get_new_notifs()
+    assert (there == landed).all()
+
+
+def test_a_handle_that_nobody_can_reach_is_released(two):
+    class Holder:
+        pass
+
+    local, remote = (two.mine.get_xfer_descs(rows(memory), "DRAM") for memory in (two.here, two.there))
+    two.mine.agent.holder = Holder()
+    two.mine.agent.holder.handle = two.mine.initialize_xfer("READ", local, remote, two.peer)
+    alive = weakref.ref(two.mine.agent.holder)
+    two.mine = None
+    gc.collect()
+    assert alive() is None
+
+
+def test_what_releases_wrongly_at_the_end_is_reported_and_stops_nobody():
+    class Agent:
+        def releaseXferReq(self, handle):
+            raise ValueError(f"no {handle}")
+
+        dropXferReq = releaseXferReq
+
+    with pytest.raises(ValueError, match="no 7"):
+        nixl._api.nixl_xfer_handle(Agent(), 7).release()
+    reported = []
+    sys.unraisablehook, usual = reported.append, sys.unraisablehook
+    try:
+        nixl._api.nixl_xfer_handle(Agent(), 8)
+    finally:
+        sys.unraisablehook = usual
+    assert str(reported[0].exc_value) == "no 8"
