@@ -1,11 +1,9 @@
 // What somebody who knows only addresses gets out of workers over TCP, and what it costs others.
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -15,6 +13,7 @@
 #include <towpath/net/tcp/tcp_address.h>
 #include <towpath/net/tcp/tcp_newcomers.h>
 #include <towpath/net/tcp/tcp_worker.h>
+#include <towpath/net/test_connections.h>
 #include <towpath/run/eventually.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/fd.h>
@@ -31,20 +30,6 @@ struct Silent final : MessageListener {
   int broken = 0;
   Status why;
 };
-
-sockaddr_in local(const char* host, std::uint16_t port) {
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(port)};
-  ::inet_pton(AF_INET, host, &address.sin_addr);
-  return address;
-}
-
-sys::Fd connect_from(const char* host, const sockaddr_in& to) {
-  sys::Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const sockaddr_in from = local(host, 0);
-  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from), 0);
-  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
-  return socket;
-}
 
 std::string take_all(int fd) {
   std::string all(100'000, '\0');
@@ -83,7 +68,7 @@ class TcpAttackTest : public ::testing::Test {
 TEST_F(TcpAttackTest,
        impostor_that_repeats_what_the_listener_says_gets_nothing_but_a_first_message) {
   const sys::Fd trap(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_in at = local("127.0.0.7", 0);
+  sockaddr_in at = ipv4("127.0.0.7", 0);
   socklen_t size = sizeof at;
   ASSERT_EQ(::bind(trap.get(), reinterpret_cast<sockaddr*>(&at), size), 0);
   ASSERT_EQ(::listen(trap.get(), 16), 0);
@@ -120,12 +105,6 @@ TEST_F(TcpAttackTest,
     learned += take_all(victim.get());
   }
   EXPECT_EQ(learned.substr(MessagePrefix::kBytes), kFirst);
-}
-
-bool is_closed(int fd) {
-  char nothing = 0;
-  const ssize_t got = ::recv(fd, &nothing, 1, MSG_DONTWAIT);
-  return got == 0 || (got < 0 && errno == ECONNRESET);
 }
 
 TEST_F(TcpAttackTest, connections_of_somebody_else_put_out_nobody) {

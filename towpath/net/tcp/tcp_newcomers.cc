@@ -1,12 +1,7 @@
 #include <algorithm>
-#include <cstring>
-#include <tuple>
 #include <utility>
+#include <vector>
 
-#include <netinet/in.h>
-#include <sys/ioctl.h>
-
-#include <towpath/core/format.h>
 #include <towpath/net/endpoint.h>
 #include <towpath/net/tcp/tcp_newcomers.h>
 
@@ -15,21 +10,6 @@ namespace {
 
 /// Until then what has come of them will have been read.
 constexpr Duration kOurTurn = std::chrono::milliseconds(100);
-
-std::array<std::byte, 16> source_of(const Endpoint& peer) {
-  std::array<std::byte, 16> source{};
-  if (peer.storage.ss_family == AF_INET) {
-    sockaddr_in four{};
-    std::memcpy(&four, &peer.storage, sizeof four);
-    std::memcpy(source.data(), &four.sin_addr, sizeof four.sin_addr);
-    return source;
-  }
-  sockaddr_in6 six{};
-  std::memcpy(&six, &peer.storage, sizeof six);
-  const bool is_four = IN6_IS_ADDR_V4MAPPED(&six.sin6_addr);
-  std::memcpy(source.data(), six.sin6_addr.s6_addr + (is_four ? 12 : 0), is_four ? 4 : 7);
-  return source;
-}
 
 }  // namespace
 
@@ -67,50 +47,29 @@ void TcpNewcomers::let_in(sys::Fd socket) {
 }
 
 Status TcpNewcomers::make_room(const Source& source, Instant now) {
-  const std::size_t same = count_of(source);
-  if (same >= kMostPerSource) return displace_one_of(source, now);
-  if (all_.size() < most_) return {};
-  const auto [most, count] = busiest();
-  return displace_one_of(most, now, same == 0 && count > 1);
-}
-
-std::size_t TcpNewcomers::count_of(const Source& source) const noexcept {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      all_, [&](const auto& entry) { return entry.second.source == source; }));
-}
-
-std::pair<TcpNewcomers::Source, std::size_t> TcpNewcomers::busiest() const {
-  std::map<Source, std::size_t> counts;
-  for (const auto& [tag, one] : all_) ++counts[one.source];
-  return *std::ranges::max_element(counts, {}, &std::pair<const Source, std::size_t>::second);
-}
-
-/// Whether something lies in the socket that we have not come to read.
-bool TcpNewcomers::has_input(const Newcomer& newcomer) noexcept {
-  int bytes = 0;
-  return ::ioctl(newcomer.stream->fd(), FIONREAD, &bytes) == 0 && bytes > 0;
+  std::vector<Unproven> all;
+  all.reserve(all_.size());
+  for (const auto& [tag, one] : all_)
+    all.push_back({.id = tag,
+                   .socket = one.stream->fd(),
+                   .source = one.source,
+                   .has_spoken = one.pieces > 0,
+                   .silent_since = one.silent_since,
+                   .silent_at_least = allowed_silence(one).at_least});
+  TOWPATH_TRY(const auto displaced, displaced_by(source, {.unproven = all,
+                                                          .most_per_source = kMostPerSource,
+                                                          .is_full = all_.size() >= most_,
+                                                          .now = now}));
+  if (displaced)
+    drop(all_.find(*displaced),
+         error(Code::exhausted, "it has proven nothing, and another takes its place"));
+  return {};
 }
 
 const TcpNewcomers::Silence& TcpNewcomers::allowed_silence(
     const Newcomer& newcomer) const noexcept {
   if (newcomer.pieces > 0) return kSpeaks;
   return options_.tls ? kSaidNothingInTls : kSaidNothing;
-}
-
-Status TcpNewcomers::displace_one_of(const Source& source, Instant now, bool is_at_once) {
-  const auto rank = [&](const auto& entry) {
-    const Newcomer& one = entry.second;
-    return std::tuple(one.source != source, one.pieces > 0, one.silent_since);
-  };
-  const auto last = std::ranges::min_element(all_, {}, rank);
-  const Duration silence = now - last->second.silent_since;
-  const Status full = error(Code::exhausted, cat(all_.size(),
-                                                 " connections wait that have proven "
-                                                 "nothing; more are not taken"));
-  const bool is_early = !is_at_once && silence < allowed_silence(last->second).at_least;
-  if (is_early || has_input(last->second)) return full;
-  drop(last, full);
-  return {};
 }
 
 std::unique_ptr<sys::ByteStream> TcpNewcomers::remove(All::iterator newcomer) {
@@ -142,7 +101,7 @@ void TcpNewcomers::on_wake(Instant now) {
     const Duration left = allowed_silence(newcomer->second).at_most - silence;
     if (left > Duration::zero()) {
       next = std::min(next, now + left);
-    } else if (has_input(newcomer->second)) {
+    } else if (has_input(newcomer->second.stream->fd())) {
       next = std::min(next, now + kOurTurn);
     } else {
       drop(newcomer, error(Code::timed_out, "it has proven nothing, and says no more"));
@@ -155,7 +114,7 @@ void TcpNewcomers::on_wake(Instant now) {
 
 void TcpNewcomers::hear(std::uint64_t tag) {
   const auto found = all_.find(tag);
-  const bool speaks = has_input(found->second);
+  const bool speaks = has_input(found->second.stream->fd());
   const auto whole = found->second.first.read(*found->second.stream);
   if (!whole.ok()) return drop(found, whole.status());
   // What we have done for it was our time, not its own.

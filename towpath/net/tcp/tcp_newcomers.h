@@ -2,27 +2,23 @@
 //
 // They are bounded in number, by source and altogether; in time; and in bytes: each may say one
 // short message, which the listener answers (MessageWorker::answer()) or not, and then it is hung
-// up on. Where a source has too many, one of its own goes for its newest, and no other source's:
-// one that has said nothing, and of those the longest silent; and not before an honest one has sent
-// what it has to send. Where all sources together have too many, the one that has most gives one
-// up, at once if it is for a source that has none. So nobody puts out the newcomer of a host that
-// has few, and a few hosts keep nobody else out.
+// up on. Where there are too many, unproven.h says which one goes for a newer one.
 //
 // Silence is counted from our last answer, and nobody is hung up on whose words have arrived: the
 // time that a handshake of TLS takes on this side is nobody else's fault.
 // Thread: one at a time.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <utility>
+#include <string>
 
 #include <towpath/net/messages/message_worker.h>
 #include <towpath/net/tcp/tcp_first_message.h>
 #include <towpath/net/tcp/tcp_loop.h>
 #include <towpath/net/tls/tls_context.h>
+#include <towpath/net/unproven.h>
 #include <towpath/sys/fd.h>
 
 namespace towpath::net {
@@ -61,8 +57,6 @@ class TcpNewcomers final : private TcpSocketOwner, private TcpSleeper {
   std::size_t size() const noexcept { return all_.size(); }
 
  private:
-  /// An address of IPv4, or 56 bits of one of IPv6: a host may have all addresses that begin so.
-  using Source = std::array<std::byte, 16>;
   struct Newcomer {
     std::unique_ptr<sys::ByteStream> stream;
     Source source;
@@ -77,13 +71,7 @@ class TcpNewcomers final : private TcpSocketOwner, private TcpSleeper {
   void on_wake(Instant now) override;
   void hear(std::uint64_t tag);
   Status make_room(const Source& source, Instant now);
-  std::size_t count_of(const Source& source) const noexcept;
-  /// The source that has most, and how many. There is one.
-  std::pair<Source, std::size_t> busiest() const;
   const Silence& allowed_silence(const Newcomer& newcomer) const noexcept;
-  static bool has_input(const Newcomer& newcomer) noexcept;
-  /// `is_at_once`: however short it has been silent.
-  Status displace_one_of(const Source& source, Instant now, bool is_at_once = false);
   void drop(All::iterator newcomer, const Status& why);
   std::unique_ptr<sys::ByteStream> remove(All::iterator newcomer);
 
