@@ -21,6 +21,9 @@ constexpr FetchId kFirstRequest = 2;
 constexpr std::size_t kBytesPerStep = std::size_t{256} << 10U;
 // A listener whose queue is full notifies nobody when it has room again (unix(7): EAGAIN).
 constexpr Duration kConnectAgain = std::chrono::milliseconds(2);
+// Between two connections that are closed without a word: doubled from the first to the last.
+constexpr Duration kShortestPause = std::chrono::milliseconds(10);
+constexpr Duration kLongestPause = std::chrono::milliseconds(160);
 
 // What a reply means as the answer to `request`.
 Result<Bytes> meaning(const Frame& request, Frame reply) {
@@ -65,6 +68,8 @@ struct PeerClient::Request {
   std::optional<net::FramedConnection> connection;
   bool watches_writable = false;
   Instant connect_at{0};  // not before
+  Status closed;          // how the last one ended that was closed without a word
+  Duration pause = kShortestPause;
 };
 
 Result<std::unique_ptr<PeerClient>> PeerClient::open(PeerClientOptions options,
@@ -166,6 +171,7 @@ Result<std::optional<Bytes>> PeerClient::step(FetchId id, Request& request) {
     if (metadata) return metadata;
   }
   if (!request.deadline.expired(*clock_)) return std::optional<Bytes>();
+  if (!request.closed.ok()) return explain(request.address, request.closed);
   return error(
       Code::timed_out,
       cat(net::to_string(request.address), request.connection ? " does not answer" : " is busy",
@@ -211,6 +217,16 @@ bool PeerClient::try_next_endpoint(Request& request, const Status& failed) const
   return true;
 }
 
+// Closed in the middle of an answer it had a place: that is a failure, which is reported.
+bool PeerClient::connect_again(Request& request, const Status& failed) const {
+  if (failed.code() != Code::peer_lost || request.connection->received_bytes() > 0) return false;
+  request.connection.reset();
+  request.closed = failed;
+  request.connect_at = clock_->now() + request.pause;
+  request.pause = std::min(2 * request.pause, kLongestPause);
+  return true;
+}
+
 Result<std::optional<Bytes>> PeerClient::talk(FetchId id, Request& request) {
   net::FramedConnection& connection = *request.connection;
   const Status sent = connection.flush();
@@ -223,7 +239,8 @@ Result<std::optional<Bytes>> PeerClient::talk(FetchId id, Request& request) {
     return std::optional<Bytes>(std::move(metadata));
   }
   if (const Status failed = sent.ok() ? received.status() : sent; !failed.ok()) {
-    if (try_next_endpoint(request, failed)) return std::optional<Bytes>();
+    if (try_next_endpoint(request, failed) || connect_again(request, failed))
+      return std::optional<Bytes>();
     return explain(request.address, failed);
   }
   // During a handshake it is the other side's turn: a socket that can be written would spin us.

@@ -46,13 +46,17 @@ class PeerClient {
   /// Asks who listens at `from` for metadata. A host that is a name is looked up at once (see
   /// net::resolve). Errors now: invalid_argument, exhausted (too many requests), denied (TCP
   /// without TLS), and those of resolve() and options.tls.
+  /// Closed without a word, it connects again until the deadline: a listener that has no place for
+  /// us closes so, and may have one soon.
   /// Errors heard: not_found (nobody listens at this local address, or not under this name),
-  /// unavailable (nobody listens at this TCP address, or it closed without an answer), timed_out,
-  /// denied (another user listens, or one of us has not proven itself), corrupt.
+  /// unavailable (nobody listens at this TCP address, or it closed in the middle of an answer, or
+  /// without one until the deadline), timed_out, denied (another user listens, or one of us has not
+  /// proven itself), corrupt.
   Result<FetchId> fetch(const net::Address& from, const MetadataName& name, run::Deadline deadline,
                         FetchDone done);
   /// Brings metadata, or the word that it is withdrawn, to who listens at `to`. Errors as above,
-  /// and whatever the other side refuses it with. After timed_out it may have arrived all the same.
+  /// and whatever the other side refuses it with. It may arrive more than once, and after timed_out
+  /// or unavailable it may have arrived all the same.
   Result<FetchId> push(const net::Address& to, const Change& change, run::Deadline deadline,
                        PushDone done);
   /// Its callback is not called any more. An unknown or answered request is no error.
@@ -75,6 +79,7 @@ class PeerClient {
   Status connect(FetchId id, Request& request);
   Result<std::unique_ptr<sys::ByteStream>> reach(const Request& request) const;
   bool try_next_endpoint(Request& request, const Status& failed) const;
+  bool connect_again(Request& request, const Status& failed) const;
   Result<std::optional<Bytes>> talk(FetchId id, Request& request);
   void arm_timer();
 
