@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <towpath/core/format.h>
+#include <towpath/net/endpoint.h>
 #include <towpath/net/framed_connection.h>
 #include <towpath/net/hello.h>
 #include <towpath/rendezvous/check_user.h>
@@ -41,7 +42,10 @@ Status check_proof(const PeerListenerOptions& options, const net::Listener& list
 struct PeerListener::Client {
   net::FramedConnection connection;
   Instant ends_at;  // dropped then, unless an exchange ends before
-  bool has_greeted = false;
+  net::Source source;
+  Instant silent_since;  // since our last answer to its handshake
+  bool has_spoken = false;
+  bool has_greeted = false;  // and so has proven itself
 };
 
 Result<std::unique_ptr<PeerListener>> PeerListener::open(PeerListenerOptions options,
@@ -118,7 +122,7 @@ void PeerListener::accept_newcomers() {
     auto socket = listener_->accept();
     if (!socket.ok()) {
       options_.log.warning("cannot accept a client", {{"why", socket.status().to_string()}});
-      crowd_out("no descriptor is free");
+      (void)make_room(std::nullopt);
       return pause_accepting();
     }
     if (!*socket) return;
@@ -131,15 +135,20 @@ void PeerListener::admit(sys::Fd socket) {
   const bool is_local = net::is_local(options_.address);
   if (Status status = is_local ? check_peer_user(socket.get(), options_.trusted_user) : Status();
       !status.ok())
-    return refuse(status);
-  if (clients_.size() >= options_.max_clients) crowd_out("a newcomer needs its place");
+    return refuse(status, counts_.denied);
+  const net::Source source = is_local ? net::Source{} : net::source_of(net::peer_of(socket.get()));
+  if (const Status room = make_room(source); !room.ok()) return refuse(room, counts_.crowded_out);
   const std::uint64_t id = next_client_++;
   if (Status status = poller_.add(socket.get(), id); !status.ok()) {
     options_.log.warning("cannot watch a client", {{"why", status.to_string()}});
     return;
   }
-  clients_.emplace(id, Client{net::FramedConnection(wrap(std::move(socket)), net::kHelloLimits),
-                              clock_->now() + options_.exchange_timeout});
+  const Instant now = clock_->now();
+  clients_.emplace(
+      id, Client{.connection = net::FramedConnection(wrap(std::move(socket)), net::kHelloLimits),
+                 .ends_at = now + options_.exchange_timeout,
+                 .source = source,
+                 .silent_since = now});
 }
 
 std::unique_ptr<sys::ByteStream> PeerListener::wrap(sys::Fd socket) const {
@@ -164,6 +173,7 @@ void PeerListener::serve(std::uint64_t id) {
   if (found == clients_.end()) return;  // dropped since the event was reported
   Client& client = found->second;
   const bool was_busy = client.connection.is_busy();
+  const bool speaks = !client.has_greeted && net::has_input(client.connection.fd());
   const std::size_t ended_before = ended_;
   const std::size_t buffered_before = client.connection.buffered_bytes();
   const Status status = exchange(client);
@@ -171,7 +181,7 @@ void PeerListener::serve(std::uint64_t id) {
   buffered_bytes_ -= buffered_before;
   if (status.code() == Code::peer_lost) return forget(found);
   if (status.code() == Code::denied) {
-    refuse(status);
+    refuse(status, counts_.denied);
     return forget(found);
   }
   if (!status.ok()) return drop(found, status.to_string(), counts_.malformed);
@@ -179,6 +189,10 @@ void PeerListener::serve(std::uint64_t id) {
     return drop(found, "it has sent more than one client may", counts_.crowded_out);
   if (buffered_bytes_ > options_.max_buffered_bytes)
     return drop(found, "half-read frames fill the room that there is", counts_.crowded_out);
+  if (speaks) {
+    client.has_spoken = true;
+    client.silent_since = clock_->now();  // what we have done for it was our time, not its own
+  }
   extend_deadline(client, !was_busy || ended_ != ended_before);
   (void)poller_.modify(client.connection.fd(), id, client.connection.interest());
 }
@@ -268,8 +282,8 @@ void PeerListener::drop(Clients::iterator client, std::string_view why, telemetr
   forget(client);
 }
 
-void PeerListener::refuse(const Status& why) {
-  counts_.denied.add();
+void PeerListener::refuse(const Status& why, telemetry::Counter& count) {
+  count.add();
   options_.log.warning("client refused", {{"why", why.to_string()}});
 }
 
@@ -279,10 +293,30 @@ void PeerListener::forget(Clients::iterator client) {
   clients_.erase(client);
 }
 
-void PeerListener::crowd_out(std::string_view why) {
-  const auto first = std::ranges::min_element(
-      clients_, {}, [](const auto& client) { return client.second.ends_at; });
-  if (first != clients_.end()) drop(first, why, counts_.crowded_out);
+// For a newcomer of that source, or, without one, because no descriptor is free.
+Status PeerListener::make_room(const std::optional<net::Source>& newcomer) {
+  const bool is_local = net::is_local(options_.address);
+  std::vector<net::Unproven> unproven;
+  for (const auto& [id, client] : clients_) {
+    if (client.has_greeted) continue;
+    unproven.push_back({.id = id,
+                        .socket = client.connection.fd(),
+                        .source = client.source,
+                        .has_spoken = client.has_spoken,
+                        .silent_since = client.silent_since,
+                        .silent_at_least = is_local ? Duration::zero() : kSilenceInTls});
+  }
+  const std::size_t most = options_.max_clients;
+  TOWPATH_TRY(const auto displaced,
+              net::displaced_by(newcomer, {.unproven = unproven,
+                                           .most_per_source =
+                                               is_local ? most : std::max<std::size_t>(most / 2, 1),
+                                           .is_full = !newcomer || clients_.size() >= most,
+                                           .now = clock_->now()}));
+  if (displaced)
+    drop(clients_.find(*displaced),
+         newcomer ? "a newcomer needs its place" : "no descriptor is free", counts_.crowded_out);
+  return {};
 }
 
 void PeerListener::drop_overdue() {

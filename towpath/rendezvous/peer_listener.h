@@ -1,13 +1,15 @@
 // PeerListener: one agent's ear, on a Unix or TCP socket. It serves the agent's metadata to who
 // asks, and takes metadata and withdrawals that others bring.
 //
-// Clients are not trusted to behave: what each may hold is bounded in bytes and in time, a frame is
-// bounded before it is stored, and a newcomer always gets in (the client whose timeout is
-// nearest makes room). Metadata is a capability, so nobody gets one without proof: on a Unix
-// socket the kernel names the other side's user (SO_PEERCRED), on TCP both sides prove themselves
-// by TLS (net/tls/tls_context.h). Who does not is refused, counted and logged. Invariants: no call
-// blocks; memory is at most max_buffered_bytes plus one read per client. Thread: one at a time. The
-// change callback runs inside progress() and may call everything but progress().
+// Clients are not trusted to behave: what each may hold is bounded in bytes and in time, and a
+// frame is bounded before it is stored. Where all places are taken, net/unproven.h says which
+// client goes for a newcomer, of those that have proven nothing so far; one that has proven itself
+// never goes, and where none goes the newcomer is refused (PeerClient connects again). Metadata is
+// a capability, so nobody gets one without proof: on a Unix socket the kernel names the other
+// side's user (SO_PEERCRED), on TCP both sides prove themselves by TLS (net/tls/tls_context.h). Who
+// does not is refused, counted and logged. Invariants: no call blocks; memory is at most
+// max_buffered_bytes plus one read per client. Thread: one at a time. The change callback runs
+// inside progress() and may call everything but progress().
 #pragma once
 
 #include <cstdint>
@@ -22,6 +24,7 @@
 #include <towpath/net/frame_reader.h>
 #include <towpath/net/listener.h>
 #include <towpath/net/tls/tls_context.h>
+#include <towpath/net/unproven.h>
 #include <towpath/rendezvous/frame.h>
 #include <towpath/rendezvous/rendezvous.h>
 #include <towpath/run/poller.h>
@@ -49,15 +52,20 @@ struct PeerListenerOptions {
 /// Since the listener was opened.
 struct PeerListenerCounts {
   telemetry::Counter accepted;
-  telemetry::Counter served;       ///< exchanges that ended well
-  telemetry::Counter denied;       ///< other users, wrong tokens or certificates
-  telemetry::Counter malformed;    ///< what they sent was no frame, or too large
-  telemetry::Counter overdue;      ///< too slow, or silent
-  telemetry::Counter crowded_out;  ///< made room for a newcomer, or held too many bytes
+  telemetry::Counter served;     ///< exchanges that ended well
+  telemetry::Counter denied;     ///< other users, wrong tokens or certificates
+  telemetry::Counter malformed;  ///< what they sent was no frame, or too large
+  telemetry::Counter overdue;    ///< too slow, or silent
+  /// Made room for a newcomer, or was one that no room was made for, or held too many bytes.
+  telemetry::Counter crowded_out;
 };
 
 class PeerListener {
  public:
+  /// How long a client that has proven nothing is silent before it goes for another: a handshake of
+  /// TLS takes a while where many come at once. Behind a Unix socket all are of a trusted user.
+  static constexpr Duration kSilenceInTls = std::chrono::seconds(2);
+
   /// Hears of metadata that is brought (with metadata) and withdrawn (without); a failure that it
   /// returns is reported to the client.
   using Accept = std::function<Status(const Change&)>;
@@ -117,9 +125,9 @@ class PeerListener {
   Frame provide(const MetadataName& name) const;
   Status answer_change(Client& client, Change change);
   void drop(Clients::iterator client, std::string_view why, telemetry::Counter& count);
-  void refuse(const Status& why);
+  void refuse(const Status& why, telemetry::Counter& count);
   void forget(Clients::iterator client);
-  void crowd_out(std::string_view why);
+  Status make_room(const std::optional<net::Source>& newcomer);
   void drop_overdue();
   void arm_timer();
 
