@@ -1,4 +1,5 @@
 // How links come up: sessions (net/session), whose handshakes travel in frames of the kind hello.
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -12,6 +13,10 @@ using namespace backend;
 
 namespace {
 
+/// And half of those that peers may begin at most, where each takes a descriptor.
+constexpr std::size_t kMostHalfOpen = 1024;
+/// Over connections: one that is repeated by others must not bar the honest one.
+constexpr std::size_t kMostHalfOpenOfOne = 16;
 /// That a peer may have, those among them that were given up and are not known to be.
 constexpr std::size_t kMostRailsOfOne = 64;
 
@@ -31,13 +36,14 @@ void MessageBackend::open_sessions(telemetry::Metrics* metrics) {
                          : &metrics->counter("towpath_refused_sessions",
                                              {{"backend", carrier_.name}, {"agent", self_.name}});
   sessions_.emplace(*worker_, clock_,
-                    net::SessionOptions{.wrap = wrap_handshake,
-                                        .has_connections = carrier_.has_connections,
-                                        .most_half_open = 1024,
-                                        .most_half_open_of_one = 1,
-                                        .every = timing_.heartbeat,
-                                        .speaks_after = timing_.heartbeat,
-                                        .timeout = timing_.timeout},
+                    net::SessionOptions{
+                        .wrap = wrap_handshake,
+                        .has_connections = carrier_.has_connections,
+                        .most_half_open = std::min(kMostHalfOpen, carrier_.most_accepted / 2),
+                        .most_half_open_of_one = carrier_.has_connections ? kMostHalfOpenOfOne : 1,
+                        .every = timing_.heartbeat,
+                        .speaks_after = timing_.heartbeat,
+                        .timeout = timing_.timeout},
                     log_, refused);
 }
 

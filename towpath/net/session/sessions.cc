@@ -70,13 +70,30 @@ Status Sessions::confirm(Session& session, const DialHandshake::Outcome& outcome
 
 // ---- The side that is dialled
 
+// Over connections the oldest goes for a newer one: anybody may repeat a recorded hello, and a
+// holder of the secret confirms as soon as it is answered.
+bool Sessions::leave_room(HalfOpen::iterator begin, HalfOpen::iterator end, std::size_t most) {
+  std::size_t count = 0;
+  Session* oldest = nullptr;
+  for (; begin != end; ++begin) {
+    Session& one = *begin->second;
+    if (one.is_over_) continue;
+    ++count;
+    if (oldest == nullptr || one.heard_at_ < oldest->heard_at_) oldest = &one;
+  }
+  if (count < most) return true;
+  if (options_.has_connections) give_up(*oldest);
+  return options_.has_connections;
+}
+
 Status Sessions::accept(AcceptHandshake handshake, const SessionPath& path) {
-  if (half_open_.size() >= options_.most_half_open)
+  if (half_open_.size() >= options_.most_half_open &&
+      !leave_room(half_open_.begin(), half_open_.end(), options_.most_half_open))
     return error(Code::exhausted, cat(half_open_.size(), " peers have begun and not confirmed"));
-  const std::size_t of_it = half_open_.count(path.numbers.theirs);
-  if (of_it >= options_.most_half_open_of_one)
-    return error(Code::exhausted,
-                 cat(path.peer.name, " has begun and not confirmed, ", of_it, " times"));
+  const auto [begin, end] = half_open_.equal_range(path.numbers.theirs);
+  if (!leave_room(begin, end, options_.most_half_open_of_one))
+    return error(Code::exhausted, cat(path.peer.name, " has begun and not confirmed, ",
+                                      options_.most_half_open_of_one, " times"));
   auto known = half_open_.end();
   Status answered;
   try {

@@ -71,7 +71,8 @@ class Sessions {
   // ---- The side that is dialled
 
   /// Answers a hello that holds, whose sender the engine takes for the peer of `path`: half open.
-  /// Errors: exhausted (too many are, in all or of this one), the worker's.
+  /// Errors: exhausted (too many are, in all or of this one, and none goes for it: leave_room()),
+  /// the worker's.
   Status accept(AcceptHandshake handshake, const SessionPath& path);
   /// The half-open session whose confirmation this is: up, and kept here until the end of the turn.
   /// Errors: not_found (none waits for one, over this connection), denied, unsupported, corrupt.
@@ -116,6 +117,7 @@ class Sessions {
   std::unique_ptr<MessageBuffer> frame_of(const Session& session, ConstByteSpan handshake);
   void take_keys(Session& session, const SessionKeys& keys, std::uint64_t connection);
   Status answer(Session& session, const SessionPath& path);
+  bool leave_room(HalfOpen::iterator begin, HalfOpen::iterator end, std::size_t most);
   bool check_half_open(Instant now, Duration away);
   void give_up(Session& session) noexcept { session.is_over_ = has_over_ = true; }
 
