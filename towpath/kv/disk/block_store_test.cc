@@ -23,33 +23,7 @@ struct AlignedPages {
   alignas(kSegmentPage) std::array<std::byte, 2 * kSegmentPage> bytes;
 };
 
-class BlockStoreTest : public ::testing::Test {
- protected:
-  void put(BlockStore& store, BlockHash first, BlockHash last) {
-    for (BlockHash hash = first; hash <= last; ++hash)
-      ASSERT_TRUE(put_block(store, hash).ok()) << hash;
-  }
-  void expect_all(BlockStore& store, BlockHash first, BlockHash last) {
-    for (BlockHash hash = first; hash <= last; ++hash) {
-      const Status got = get_block(store, hash);
-      EXPECT_TRUE(got.ok()) << hash << ": " << got.to_string();
-    }
-  }
-  std::string path_of(std::uint64_t segment) const {
-    return cat(testing::kDirectory, "/", Segment::file_name(segment));
-  }
-  /// Changes one byte of a file, behind the store's back.
-  void spoil(const std::string& path, std::uint64_t offset) {
-    auto file = files_.open(path, {.writable = true});
-    ASSERT_TRUE(file.ok());
-    Bytes byte(1);
-    ASSERT_TRUE((*file)->read_at(byte, offset).ok());
-    byte[0] ^= std::byte{1};
-    ASSERT_TRUE((*file)->write_at(byte, offset).ok());
-  }
-
-  sys::MemoryFileSystem files_;
-};
+class BlockStoreTest : public testing::StoreFixture {};
 
 TEST_F(BlockStoreTest, what_was_acknowledged_comes_back_after_a_crash_and_nothing_else_does) {
   auto store = open_store(files_);
@@ -79,36 +53,6 @@ TEST_F(BlockStoreTest, the_disk_begins_before_the_sync_when_there_is_much_to_wri
   ASSERT_TRUE(store->sync().ok());
   put(11, 12);
   EXPECT_EQ(files_.calls(FileOp::start_sync), 2U) << "what is synced is no more to be begun";
-}
-
-TEST_F(BlockStoreTest, a_checkpoint_saves_the_look_at_what_it_knows) {
-  const BlockStoreOptions small{.segment_bytes = 1'000'000};
-  auto store = open_store(files_, small);
-  put(*store, 1, 10);
-  ASSERT_TRUE(store->checkpoint().ok());
-  put(*store, 11, 13);
-  ASSERT_TRUE(store->sync().ok());
-  const auto reads = files_.calls(FileOp::read);
-  store.reset();
-  store = open_store(files_, small);
-  EXPECT_EQ(store->figures().from_index, 10U);
-  EXPECT_EQ(store->figures().from_scan, 3U);
-  EXPECT_LT(files_.calls(FileOp::read) - reads, 12U);
-  expect_all(*store, 1, 13);
-}
-
-TEST_F(BlockStoreTest, a_damaged_or_lost_index_costs_a_look_and_no_block) {
-  auto store = open_store(files_);
-  put(*store, 1, 10);
-  ASSERT_TRUE(store->checkpoint().ok());
-  spoil(cat(testing::kDirectory, "/index"), 100);
-  store.reset();
-  store = open_store(files_);
-  EXPECT_THAT(store->figures().reported, ::testing::ElementsAre(::testing::HasSubstr("of no use")));
-  expect_all(*store, 1, 10);
-  store.reset();
-  ASSERT_TRUE(files_.remove(cat(testing::kDirectory, "/index")).ok());
-  expect_all(*open_store(files_), 1, 10);
 }
 
 TEST_F(BlockStoreTest, bytes_that_do_not_match_are_never_written) {
@@ -144,28 +88,6 @@ TEST_F(BlockStoreTest, a_read_that_finds_no_memory_costs_no_block) {
   EXPECT_EQ(get_block(*store, 1).code(), Code::exhausted);
   EXPECT_TRUE(store->figures().quarantined.empty());
   expect_all(*store, 1, 3);
-}
-
-TEST_F(BlockStoreTest, a_damaged_record_header_costs_that_block_only) {
-  auto store = open_store(files_);
-  put(*store, 1, 3);
-  ASSERT_TRUE(store->sync().ok());
-  spoil(path_of(1), kSegmentPage + 40);
-  store.reset();
-  store = open_store(files_);
-  EXPECT_FALSE(store->find(1));
-  expect_all(*store, 2, 3);
-}
-
-TEST_F(BlockStoreTest, a_damaged_segment_header_costs_the_segment_and_is_reported) {
-  auto store = open_store(files_);
-  put(*store, 1, 3);
-  ASSERT_TRUE(store->sync().ok());
-  spoil(path_of(1), 33);
-  store.reset();
-  store = open_store(files_);
-  EXPECT_EQ(store->figures().blocks, 0U);
-  EXPECT_EQ(store->figures().reported.size(), 1U);
 }
 
 TEST_F(BlockStoreTest, what_was_removed_stays_removed) {
@@ -282,18 +204,6 @@ TEST_F(BlockStoreTest, a_segment_that_is_read_from_is_not_written_over) {
   EXPECT_EQ(bytes, testing::bytes_of_block(1));
 }
 
-TEST_F(BlockStoreTest, space_that_a_life_took_and_did_not_fill_is_given_back) {
-  auto store = open_store(files_, {.segment_bytes = 100'000});
-  put(*store, 1, 2);
-  ASSERT_TRUE(store->sync().ok());
-  EXPECT_GE(store->figures().bytes, 100'000U);
-  files_.crash();
-  store.reset();
-  store = open_store(files_, {.segment_bytes = 100'000});
-  EXPECT_LT(store->figures().bytes, 30'000U);
-  expect_all(*store, 1, 2);
-}
-
 TEST_F(BlockStoreTest, a_full_disk_makes_room_by_giving_up_the_oldest) {
   files_.set_capacity(600'000);
   auto store = open_store(files_, {.segment_bytes = 100'000});
@@ -346,11 +256,6 @@ TEST_F(BlockStoreTest, after_a_failed_sync_what_was_not_acknowledged_is_gone) {
   ASSERT_TRUE(store->sync().ok());
   files_.crash();
   expect_all(*open_store(files_), 1, 4);
-}
-
-TEST_F(BlockStoreTest, lives_that_wrote_nothing_leave_no_files) {
-  for (int life = 0; life < 5; ++life) (void)open_store(files_);
-  EXPECT_EQ(files_.list(testing::kDirectory)->size(), 1U) << "the lock";
 }
 
 TEST_F(BlockStoreTest, a_second_opening_is_refused_and_reported_by_whom) {

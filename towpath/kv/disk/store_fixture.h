@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/kv/disk/block_store.h>
+#include <towpath/sys/memory_file_system.h>
 
 namespace towpath::kv::testing {
 
@@ -50,5 +51,34 @@ inline std::unique_ptr<BlockStore> open_store(sys::FileSystem& files,
   EXPECT_TRUE(store.ok()) << store.status().to_string();
   return store.ok() ? *std::move(store) : nullptr;
 }
+
+/// Of stores in memory.
+class StoreFixture : public ::testing::Test {
+ protected:
+  void put(BlockStore& store, BlockHash first, BlockHash last) {
+    for (BlockHash hash = first; hash <= last; ++hash)
+      ASSERT_TRUE(put_block(store, hash).ok()) << hash;
+  }
+  void expect_all(BlockStore& store, BlockHash first, BlockHash last) {
+    for (BlockHash hash = first; hash <= last; ++hash) {
+      const Status got = get_block(store, hash);
+      EXPECT_TRUE(got.ok()) << hash << ": " << got.to_string();
+    }
+  }
+  std::string path_of(std::uint64_t segment) const {
+    return cat(kDirectory, "/", Segment::file_name(segment));
+  }
+  /// Changes one byte of a file, behind the store's back.
+  void spoil(const std::string& path, std::uint64_t offset) {
+    auto file = files_.open(path, {.writable = true});
+    ASSERT_TRUE(file.ok());
+    Bytes byte(1);
+    ASSERT_TRUE((*file)->read_at(byte, offset).ok());
+    byte[0] ^= std::byte{1};
+    ASSERT_TRUE((*file)->write_at(byte, offset).ok());
+  }
+
+  sys::MemoryFileSystem files_;
+};
 
 }  // namespace towpath::kv::testing

@@ -1,0 +1,85 @@
+// What an opening finds again of what earlier lives left.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/kv/disk/store_fixture.h>
+
+namespace towpath::kv {
+namespace {
+
+using sys::FileOp;
+using testing::open_store;
+
+class RecoveryTest : public testing::StoreFixture {};
+
+TEST_F(RecoveryTest, a_checkpoint_saves_the_look_at_what_it_knows) {
+  const BlockStoreOptions small{.segment_bytes = 1'000'000};
+  auto store = open_store(files_, small);
+  put(*store, 1, 10);
+  ASSERT_TRUE(store->checkpoint().ok());
+  put(*store, 11, 13);
+  ASSERT_TRUE(store->sync().ok());
+  const auto reads = files_.calls(FileOp::read);
+  store.reset();
+  store = open_store(files_, small);
+  EXPECT_EQ(store->figures().from_index, 10U);
+  EXPECT_EQ(store->figures().from_scan, 3U);
+  EXPECT_LT(files_.calls(FileOp::read) - reads, 12U);
+  expect_all(*store, 1, 13);
+}
+
+TEST_F(RecoveryTest, a_damaged_or_lost_index_costs_a_look_and_no_block) {
+  auto store = open_store(files_);
+  put(*store, 1, 10);
+  ASSERT_TRUE(store->checkpoint().ok());
+  spoil(cat(testing::kDirectory, "/index"), 100);
+  store.reset();
+  store = open_store(files_);
+  EXPECT_THAT(store->figures().reported, ::testing::ElementsAre(::testing::HasSubstr("of no use")));
+  expect_all(*store, 1, 10);
+  store.reset();
+  ASSERT_TRUE(files_.remove(cat(testing::kDirectory, "/index")).ok());
+  expect_all(*open_store(files_), 1, 10);
+}
+
+TEST_F(RecoveryTest, a_damaged_record_header_costs_that_block_only) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  spoil(path_of(1), kSegmentPage + 40);
+  store.reset();
+  store = open_store(files_);
+  EXPECT_FALSE(store->find(1));
+  expect_all(*store, 2, 3);
+}
+
+TEST_F(RecoveryTest, a_damaged_segment_header_costs_the_segment_and_is_reported) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  spoil(path_of(1), 33);
+  store.reset();
+  store = open_store(files_);
+  EXPECT_EQ(store->figures().blocks, 0U);
+  EXPECT_EQ(store->figures().reported.size(), 1U);
+}
+
+TEST_F(RecoveryTest, space_that_a_life_took_and_did_not_fill_is_given_back) {
+  auto store = open_store(files_, {.segment_bytes = 100'000});
+  put(*store, 1, 2);
+  ASSERT_TRUE(store->sync().ok());
+  EXPECT_GE(store->figures().bytes, 100'000U);
+  files_.crash();
+  store.reset();
+  store = open_store(files_, {.segment_bytes = 100'000});
+  EXPECT_LT(store->figures().bytes, 30'000U);
+  expect_all(*store, 1, 2);
+}
+
+TEST_F(RecoveryTest, lives_that_wrote_nothing_leave_no_files) {
+  for (int life = 0; life < 5; ++life) (void)open_store(files_);
+  EXPECT_EQ(files_.list(testing::kDirectory)->size(), 1U) << "the lock";
+}
+
+}  // namespace
+}  // namespace towpath::kv
