@@ -191,21 +191,20 @@ Status BlockStore::recover_segment(const std::string& file_name,
   return scanned;
 }
 
-// Proves the bytes too: after a loss of power a header may be there without them.
+// Proves the bytes too: after a loss of power a header may be there without them. Those that cannot
+// be read now are held against the digest when somebody wants them, as those that the index knows.
 Status BlockStore::scan(Segment& segment, std::uint64_t from) {
   Bytes bytes;
-  return segment.scan(from, [&](const Record& record, std::uint64_t offset) -> Status {
+  return segment.scan(from, [&](const Record& record, std::uint64_t offset) {
     if (record.kind == RecordKind::block) {
       bytes.resize(record.length);
-      TOWPATH_TRY(segment.read(offset, bytes));
-      if (!check_bytes(record.digest, bytes).ok()) {
+      if (segment.read(offset, bytes).ok() && !check_bytes(record.digest, bytes).ok()) {
         ++figures_.quarantined["torn"];
-        return {};
+        return;
       }
     }
     note(record, segment.name(), offset);
     ++figures_.from_scan;
-    return {};
   });
 }
 
@@ -224,11 +223,14 @@ Status BlockStore::checkpoint() {
   std::vector<IndexedSegment> all;
   std::unordered_map<std::uint64_t, std::size_t> at;
   for (const auto& [number, segment] : segments_) {
+    // The next opening looks for more in it, and behind it for removals of what it finds.
+    if (segment.has_unread_pages()) break;
     at[number] = all.size();
     all.push_back({segment.name(), segment.end(), {}});
   }
   index_.for_each([&](const BlockIndex::Place& place) {
-    all[at.at(place.segment)].blocks.push_back({place.record, place.offset});
+    if (const auto known = at.find(place.segment); known != at.end())
+      all[known->second].blocks.push_back({place.record, place.offset});
   });
   const std::string fresh = cat(options_.directory, "/", kNewIndexName);
   (void)files_.remove(fresh);  // of a life that ended; whatever it is, nothing is written to it

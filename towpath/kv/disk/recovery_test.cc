@@ -81,5 +81,86 @@ TEST_F(RecoveryTest, lives_that_wrote_nothing_leave_no_files) {
   EXPECT_EQ(files_.list(testing::kDirectory)->size(), 1U) << "the lock";
 }
 
+TEST_F(RecoveryTest, one_failed_read_at_opening_costs_no_block) {
+  auto store = open_store(files_);
+  put(*store, 1, 10);
+  ASSERT_TRUE(store->sync().ok());
+  BlockHash last = 10;
+  for (std::uint64_t read = 1; read <= 12; ++read) {  // the header, a window, the blocks
+    (void)files_.remove(cat(testing::kDirectory, "/index"));
+    files_.inject({.on = FileOp::read, .nth = read, .path_part = Segment::file_name(1)});
+    store.reset();
+    store = open_store(files_);
+    ++last;
+    put(*store, last, last);
+    ASSERT_TRUE(store->checkpoint().ok());
+    files_.heal();
+    store.reset();
+    store = open_store(files_);
+    expect_all(*store, 1, last);
+    ASSERT_FALSE(HasFailure()) << "read " << read;
+  }
+}
+
+TEST_F(RecoveryTest, a_segment_that_cannot_be_read_is_there_for_the_next_opening) {
+  auto store = open_store(files_);
+  put(*store, 1, 10);
+  ASSERT_TRUE(store->sync().ok());
+  files_.inject(
+      {.on = FileOp::read, .nth = 2, .times = UINT64_MAX / 2, .path_part = Segment::file_name(1)});
+  const auto reads = files_.calls(FileOp::read);
+  store.reset();
+  store = open_store(files_);
+  EXPECT_LT(files_.calls(FileOp::read) - reads, 30U) << "it ends although the file is long";
+  EXPECT_EQ(store->figures().blocks, 0U);
+  EXPECT_EQ(store->figures().reported.size(), 1U);
+  put(*store, 11, 11);
+  ASSERT_TRUE(store->checkpoint().ok());
+  files_.heal();
+  store.reset();
+  store = open_store(files_);
+  expect_all(*store, 1, 11);
+}
+
+TEST_F(RecoveryTest, a_page_that_cannot_be_read_hides_no_block_but_its_own) {
+  auto store = open_store(files_);
+  put(*store, 1, 10);
+  ASSERT_TRUE(store->sync().ok());
+  // After the segment's header: the window; then alone block 1's header, its bytes, 2's header.
+  for (const std::uint64_t nth : {2U, 5U})
+    files_.inject({.on = FileOp::read, .nth = nth, .path_part = Segment::file_name(1)});
+  store.reset();
+  store = open_store(files_);
+  EXPECT_FALSE(store->find(2));
+  expect_all(*store, 1, 1);
+  expect_all(*store, 3, 10);
+  ASSERT_TRUE(store->checkpoint().ok());
+  store.reset();
+  store = open_store(files_);
+  expect_all(*store, 1, 10);
+}
+
+TEST_F(RecoveryTest, what_was_removed_stays_removed_when_its_segment_is_read_later) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  store = open_store(files_);
+  ASSERT_TRUE(store->remove(2).ok());
+  ASSERT_TRUE(store->sync().ok());
+  files_.inject(
+      {.on = FileOp::read, .nth = 2, .times = UINT64_MAX / 2, .path_part = Segment::file_name(1)});
+  store.reset();
+  store = open_store(files_);
+  put(*store, 4, 4);
+  ASSERT_TRUE(store->checkpoint().ok());
+  files_.heal();
+  store.reset();
+  store = open_store(files_);
+  EXPECT_FALSE(store->find(2)) << "its removal lies in a later segment";
+  expect_all(*store, 1, 1);
+  expect_all(*store, 3, 4);
+}
+
 }  // namespace
 }  // namespace towpath::kv

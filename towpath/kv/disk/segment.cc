@@ -13,26 +13,40 @@ constexpr std::size_t kDigits = 20;  // of the largest number, so that names sor
 /// The disk writes so much while what comes next is copied: fewer bytes are not worth the asking.
 constexpr std::uint64_t kStride = std::uint64_t{4} << 20U;
 
-/// The pages of a file, read some at a time.
+/// So many pages that cannot be read say that it is not a few of them: the disk is gone.
+constexpr int kMostUnread = 16;
+
+/// The pages of a file, read some at a time, and where that fails, each alone.
 class Window {
  public:
   Window(sys::File& file, std::uint64_t size) : file_(file), size_(size) {}
 
   /// All of it lies in the file; good until the next call.
   Result<ConstByteSpan> page_at(std::uint64_t offset) {
-    if (offset < begin_ || offset + kSegmentPage > begin_ + bytes_.size()) {
-      constexpr std::uint64_t kBytes = std::uint64_t{256} << 10U;
-      bytes_.resize(std::min(kBytes, size_ - offset));
-      begin_ = offset;
-      TOWPATH_TRY(sys::read_exactly(file_, bytes_, offset));
+    constexpr std::uint64_t kBytes = std::uint64_t{256} << 10U;
+    if (offset >= begin_ && offset + kSegmentPage <= begin_ + bytes_.size())
+      return ConstByteSpan(bytes_).subspan(offset - begin_, kSegmentPage);
+    if (offset >= alone_until_) {
+      if (read(offset, kBytes).ok()) return page_at(offset);
+      alone_until_ = offset + kBytes;
     }
-    return ConstByteSpan(bytes_).subspan(offset - begin_, kSegmentPage);
+    TOWPATH_TRY(read(offset, kSegmentPage));
+    return ConstByteSpan(bytes_);
   }
 
  private:
+  Status read(std::uint64_t offset, std::uint64_t most_bytes) {
+    bytes_.resize(std::min(most_bytes, size_ - offset));
+    begin_ = offset;
+    Status came = sys::read_exactly(file_, bytes_, offset);
+    if (!came.ok()) bytes_.clear();
+    return came;
+  }
+
   sys::File& file_;
   const std::uint64_t size_;
   std::uint64_t begin_ = 0;
+  std::uint64_t alone_until_ = 0;
   Bytes bytes_;
 };
 
@@ -144,19 +158,25 @@ void Segment::note_written(std::uint64_t bytes) {
 }
 
 Status Segment::scan(std::uint64_t from, const Found& found) {
+  has_unread_pages_ = true;
   TOWPATH_TRY(const std::uint64_t size, file_->size());
   Window window(*file_, size);
   std::uint64_t offset = std::max(from / kSegmentPage, std::uint64_t{1}) * kSegmentPage;
-  end_ = offset;
-  while (range_fits(offset, kSegmentPage, size)) {
-    TOWPATH_TRY(const ConstByteSpan page, window.page_at(offset));
-    const Result<Record> record = open_record(page, {name_, offset});
+  std::uint64_t end = offset;
+  Status unread;
+  for (int count = 0; count < kMostUnread && range_fits(offset, kSegmentPage, size);) {
+    const Result<ConstByteSpan> page = window.page_at(offset);
+    if (!page.ok() && count++ == 0) unread = page.status();
+    const Result<Record> record =
+        page.ok() ? open_record(*page, {name_, offset}) : Result<Record>(page.status());
     const bool whole = record.ok() && range_fits(offset + kSegmentPage, record->length, size);
-    if (whole) TOWPATH_TRY(found(*record, offset));
+    if (whole) found(*record, offset);
     offset += whole ? room_of(*record) : kSegmentPage;
-    if (whole) end_ = offset;
+    if (whole) end = offset;
   }
-  return {};
+  has_unread_pages_ = !unread.ok();
+  if (unread.ok()) end_ = end;
+  return unread;
 }
 
 }  // namespace towpath::kv

@@ -69,9 +69,12 @@ class Segment {
   /// One that is there has no records from `offset` on.
   void note_end(std::uint64_t offset) { end_ = offset; }
   /// Calls `found` for each whole record from `from` on, in order; what is no record, as in space
-  /// that was taken and not filled, is passed over page by page. Errors: those of reading.
-  using Found = std::function<Status(const Record&, std::uint64_t offset)>;
+  /// that was taken and not filled, is passed over page by page, and so is what cannot be read, up
+  /// to a bound. Errors: those of reading, when what could be read was found; then there may be
+  /// more records, and end() is still that of the file.
+  using Found = std::function<void(const Record&, std::uint64_t offset)>;
   Status scan(std::uint64_t from, const Found& found);
+  bool has_unread_pages() const noexcept { return has_unread_pages_; }  ///< scan() failed
 
  private:
   Segment(std::shared_ptr<sys::File> file, const SegmentName& name, std::uint64_t end)
@@ -80,6 +83,7 @@ class Segment {
   std::shared_ptr<sys::File> file_;    // and of what is under way
   std::shared_ptr<sys::File> direct_;  // the same; null: none
   bool is_written_ = false;            // by this life of the store
+  bool has_unread_pages_ = false;
   SegmentName name_;
   std::uint64_t end_;
   std::uint64_t size_;         // of the file, or less
