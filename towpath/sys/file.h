@@ -32,7 +32,8 @@ class File {
   /// the kernel stops early; 0 only at or behind the end. With direct(), `offset`, the address and
   /// the length are multiples of alignment().
   virtual Result<std::size_t> read_at(ByteSpan into, std::uint64_t offset) = 0;
-  /// Writes a prefix of `from`; the file grows as needed. Errors: exhausted (no space), io_error.
+  /// Writes a prefix of `from`; the file grows as needed. Errors: exhausted (no space), unavailable
+  /// (no memory to write with), io_error.
   virtual Result<std::size_t> write_at(ConstByteSpan from, std::uint64_t offset) = 0;
   /// Returns when the bytes and the size are on the disk. After a failure the unsynced bytes may be
   /// lost even if a later sync succeeds: write them again.

@@ -185,6 +185,8 @@ bool EngineFileDevice::settle(std::uint32_t place, std::int32_t result) {
   if (result == 0 && request.kind == FileIo::Kind::read) return end(ends_early(request));
   const bool is_worth_a_try =
       result >= 0 || result == -EINTR || result == -EAGAIN || result == -ECANCELED;
+  if (!is_worth_a_try && request.kind == FileIo::Kind::write)
+    return end(write_error(-result, failure_of(request)));
   if (!is_worth_a_try) return end(os_error(-result, failure_of(request)));
   if (result <= 0 && ++request.tries > kMostTries)
     return end(

@@ -33,8 +33,8 @@ struct FileRequest {
   std::array<IoPart, 2> parts{};
 
   bool has_ended = false;
-  /// Errors: corrupt (a read, and the file ends first), exhausted (no space), cancelled, io_error
-  /// and others of their kind.
+  /// Errors: corrupt (a read, and the file ends first), exhausted (a write: no space; a read: no
+  /// memory), unavailable (a write: no memory), cancelled, io_error and others of their kind.
   Status status;
 
   std::uint64_t length() const noexcept { return parts[0].size_bytes + parts[1].size_bytes; }

@@ -114,6 +114,9 @@ TEST_F(FileDeviceTest, the_kernel_s_errors_keep_their_meaning) {
   engine_->answer = [](const FileIo&) { return -ENOSPC; };
   FileRequest write = request(FileIo::Kind::write);
   EXPECT_EQ(device_->finish(write).code(), Code::exhausted);
+  engine_->answer = [](const FileIo&) { return -ENOMEM; };
+  FileRequest without_memory = request(FileIo::Kind::write);
+  EXPECT_EQ(device_->finish(without_memory).code(), Code::unavailable) << "space is no help";
   engine_->answer = [](const FileIo&) { return -EIO; };
   FileRequest sync{.kind = FileIo::Kind::sync, .file = file_};
   EXPECT_EQ(device_->finish(sync).code(), Code::io_error);

@@ -41,7 +41,8 @@ class MemoryFile final : public File {
     const std::lock_guard lock(parts_.disk->mutex);
     TOWPATH_TRY(check_writable());
     const auto fault = parts_.disk->strike(FileOp::write, path());
-    if (fault && fault->effect == FileEffect::fail) return failed("write", fault->errno_value);
+    if (fault && fault->effect == FileEffect::fail)
+      return write_error(fault->errno_value, cat("cannot write ", quoted_path(path())));
     if (!range_fits(offset, from.size(), kLargestFile)) return failed("write", EFBIG);
     if (from.empty()) return std::size_t{0};
     const std::uint64_t room = parts_.disk->room_for(*parts_.content);

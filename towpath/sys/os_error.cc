@@ -72,4 +72,11 @@ Status os_error(int errno_value, std::string what, std::string hint, std::source
                std::move(hint), where);
 }
 
+Status write_error(int errno_value, std::string what, std::source_location where) {
+  if (errno_value != ENOMEM && errno_value != ENOBUFS)
+    return os_error(errno_value, std::move(what), {}, where);
+  return error(Code::unavailable, cat(what, ": ", errno_text(errno_value)),
+               std::string(usual_hint(ENOMEM)), where);
+}
+
 }  // namespace towpath::sys

@@ -34,4 +34,9 @@ std::string errno_text(int errno_value);
 Status os_error(int errno_value, std::string what, std::string hint = {},
                 std::source_location where = std::source_location::current());
 
+/// The same of a write to a file, where `exhausted` says that there is no space on the disk: ENOMEM
+/// and ENOBUFS are `unavailable` here, since no space that is freed would help.
+Status write_error(int errno_value, std::string what,
+                   std::source_location where = std::source_location::current());
+
 }  // namespace towpath::sys

@@ -33,6 +33,14 @@ TEST(OsErrorTest, the_message_ends_with_text_name_and_number) {
   EXPECT_THAT(std::string(status.hint()), HasSubstr("free space"));
 }
 
+TEST(OsErrorTest, a_write_that_lacks_memory_does_not_lack_space) {
+  EXPECT_EQ(write_error(ENOMEM, "x").code(), Code::unavailable);
+  EXPECT_EQ(write_error(ENOBUFS, "x").code(), Code::unavailable);
+  EXPECT_EQ(write_error(ENOSPC, "x").code(), Code::exhausted);
+  EXPECT_EQ(write_error(ENOMEM, "x").message(), os_error(ENOMEM, "x").message());
+  EXPECT_EQ(write_error(ENOMEM, "x").hint(), os_error(ENOMEM, "x").hint());
+}
+
 TEST(OsErrorTest, a_given_hint_wins) {
   EXPECT_EQ(os_error(ENOSPC, "x", "use another disk").hint(), "use another disk");
 }

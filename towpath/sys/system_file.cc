@@ -48,7 +48,7 @@ Result<std::size_t> SystemFile::write_at(ConstByteSpan from, std::uint64_t offse
   TOWPATH_TRY(check_extent(offset, from.size()));
   const ssize_t put = retry_interrupted(
       [&] { return ::pwrite(fd(), from.data(), from.size(), static_cast<off_t>(offset)); });
-  if (put < 0) return failed("write", errno);
+  if (put < 0) return write_error(errno, cat("cannot write '", printable(path(), 256), "'"));
   return static_cast<std::size_t>(put);
 }
 

@@ -174,7 +174,9 @@ Status BlockStore::end(RecordWrite& write) {
   const bool is_current = current_ == write.segment;
   const Status& written = write.request.status;
   if (!written.ok()) {
-    is_spoiled_ = is_spoiled_ || (is_current && written.code() != Code::cancelled);
+    // These two say nothing about the disk: they leave a hole, and that is all.
+    const bool is_hole = written.code() == Code::cancelled || written.code() == Code::unavailable;
+    is_spoiled_ = is_spoiled_ || (is_current && !is_hole);
     return written;
   }
   if (!is_current)

@@ -72,7 +72,7 @@ class BlockStore {
   /// Bytes in canonical order (digest.h), proven before they are written. A block that is there
   /// is not written again, unless it is_leaving(). Errors: corrupt (the bytes do not match:
   /// counted, nothing written), denied (read-only), exhausted (no space even after the oldest
-  /// segment went), io_error, out_of_range.
+  /// segment went), unavailable (no memory to write it with), io_error, out_of_range.
   Status put(BlockHash hash, const Digest& digest, ConstByteSpan bytes);
   /// What was put and removed before is acknowledged when this succeeds. After a failure the
   /// blocks that were not are forgotten.
@@ -113,7 +113,8 @@ class BlockStore {
   /// Errors: not_ready (end, and sync, what is under way first); exhausted (no space: see
   /// free_oldest()); denied; those of making a segment and making room.
   Status begin(RecordWrite& write, const Record& record, ConstByteSpan bytes);
-  /// What the write ended with. Errors: exhausted; io_error also when its segment was given up.
+  /// What the write ended with. Errors: exhausted (no space); unavailable (no memory: nothing is to
+  /// be freed for it); io_error also when its segment was given up.
   Status end(RecordWrite& write);
   /// Gives up the oldest segments, some more with each call, for a record that found no space, as
   /// `why` says. Errors: exhausted (more would not help), not_ready.

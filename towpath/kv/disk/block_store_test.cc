@@ -228,6 +228,26 @@ TEST_F(BlockStoreTest, a_disk_that_others_filled_refuses_and_serves_on) {
   expect_all(*store, 7, 9);
 }
 
+TEST_F(BlockStoreTest, a_write_that_finds_no_memory_costs_no_other_block) {
+  auto store = open_store(files_);
+  put(*store, 1, 5);
+  ASSERT_TRUE(store->sync().ok());
+  files_.inject({.on = FileOp::write, .errno_value = ENOMEM});
+  EXPECT_EQ(put_block(*store, 6).code(), Code::unavailable);
+  put(*store, 7, 7);
+  ASSERT_TRUE(store->sync().ok());
+  EXPECT_EQ(store->figures().segments, 1U) << "it takes more records";
+  EXPECT_EQ(store->figures().reclaimed_segments, 0U);
+  files_.crash();
+  store.reset();
+  for (const std::string& path_part : {std::string("lock"), Segment::file_name(2)})
+    files_.inject({.on = FileOp::write, .errno_value = ENOMEM, .path_part = path_part});
+  store = open_store(files_);
+  EXPECT_TRUE(store->read_only().ok()) << store->read_only().to_string();
+  expect_all(*store, 1, 5);
+  expect_all(*store, 7, 7);
+}
+
 TEST_F(BlockStoreTest, a_store_that_can_only_be_read_is_read) {
   auto store = open_store(files_);
   put(*store, 1, 5);

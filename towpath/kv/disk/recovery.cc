@@ -109,7 +109,9 @@ Status BlockStore::recover() {
   index_.for_each([&](const BlockIndex::Place& place) { report_there(place.record.hash); });
   note_leaving();
   read_only_ = ask_to_write();
-  if (read_only_.code() == Code::exhausted) read_only_ = {};  // room can be made
+  // Room can be made, and memory comes back.
+  if (read_only_.code() == Code::exhausted || read_only_.code() == Code::unavailable)
+    read_only_ = {};
   return {};
 }
 

@@ -121,7 +121,7 @@ Result<StoreLock> take(StoreLock lock, const StoreHolder& holder, Status held) {
   TOWPATH_TRY(std::move(held));
   // Without it the next one to come could take this process for one that has ended.
   if (Status named = name_holder(*lock.file, holder.incarnation);
-      !named.ok() && named.code() != Code::exhausted)
+      !named.ok() && named.code() != Code::exhausted && named.code() != Code::unavailable)
     return named;
   lock.named_by = ::getpid();
   return lock;
