@@ -27,7 +27,7 @@ class ShuffledDevice final : public sys::FileDevice {
   bool progress() override {
     const bool some = !waiting_.empty();
     for (std::size_t left = (waiting_.size() + 1) / 2; left > 0 && !waiting_.empty(); --left) {
-      const std::size_t which = random_() % waiting_.size();
+      const std::size_t which = in_order ? 0 : random_() % waiting_.size();
       sys::FileRequest& request = *waiting_[which];
       waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(which));
       if (steps_left == 0) die();
@@ -43,6 +43,7 @@ class ShuffledDevice final : public sys::FileDevice {
   std::string describe() const override { return "shuffled"; }
 
   std::uint64_t steps_left = UINT64_MAX;  ///< requests, until it dies
+  bool in_order = false;                  ///< what was begun first is done first
   bool is_dead = false;
   std::size_t most_waiting = 0;
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <towpath/core/format.h>
@@ -91,6 +92,7 @@ void DiskTier::cancel(TierTask& task) {
 
 /// Until all that is under way is the device's affair.
 bool DiskTier::progress() {
+  remove_again();
   bool some = false;
   for (bool more = true; more;) {
     more = store_->device().progress();
@@ -118,7 +120,9 @@ bool DiskTier::end_writes() {
            if (!one.write.request.has_ended) return false;
            const Status written = store_->end(one.write);
            TierTask* const task = one.what.task;
-           if (written.code() == Code::exhausted) {
+           if (task == nullptr && !written.ok() && is_to_try_again(one.what, written)) {
+             to_remove_.push_back(one.what);
+           } else if (written.code() == Code::exhausted) {
              one.what.lacks_space = true;
              one.what.why = written;
              waiting_.push_front(one.what);
@@ -128,6 +132,30 @@ bool DiskTier::end_writes() {
            written_bytes_ += written.ok() ? room_of(one.write.record) : 0;
            return true;
          }) > 0;
+}
+
+bool DiskTier::is_being_put(BlockHash hash) const {
+  return std::ranges::any_of(writes_, [&](const Write& one) {
+    return one.what.task != nullptr && one.what.record.hash == hash;
+  });
+}
+
+/// A removal, not at once: there was no memory, or its block was put again behind it, and written
+/// now it would remove that one.
+bool DiskTier::is_to_try_again(const Waiting& removal, const Status& written) const {
+  const BlockHash hash = removal.record.hash;
+  return written.code() == Code::unavailable ||
+         (written.code() == Code::exhausted && (store_->find(hash) || is_being_put(hash)));
+}
+
+/// Those whose block is there again need not. A put that still waits does so behind them.
+void DiskTier::remove_again() {
+  std::erase_if(to_remove_, [&](const Waiting& removal) {
+    const BlockHash hash = removal.record.hash;
+    if (is_being_put(hash)) return false;
+    if (!store_->find(hash)) waiting_.push_front(removal);
+    return true;
+  });
 }
 
 bool DiskTier::end_sync() {
@@ -166,7 +194,10 @@ bool DiskTier::begin_next() {
     next.why = std::move(begun);
     return true;
   }
-  if (!begun.ok() && next.task != nullptr) next.task->end(std::move(begun));
+  if (!begun.ok() && next.task == nullptr && is_to_try_again(next, begun))
+    to_remove_.push_back(next);
+  else if (!begun.ok() && next.task != nullptr)
+    next.task->end(std::move(begun));
   waiting_.pop_front();
   (void)end_writes();
   return true;

@@ -74,6 +74,9 @@ class DiskTier final : public BlockTier {
 
   bool end_reads();
   bool end_writes();
+  bool is_being_put(BlockHash hash) const;
+  bool is_to_try_again(const Waiting& removal, const Status& written) const;
+  void remove_again();
   bool end_sync();
   bool begin_writes();
   bool begin_next();
@@ -87,7 +90,8 @@ class DiskTier final : public BlockTier {
   const TierIndex index_;
   std::list<Read> reads_;
   std::deque<Waiting> waiting_;
-  std::uint64_t rooms_made_ = 0;  // for records that found no space
+  std::vector<Waiting> to_remove_;  ///< again, with the next progress(); nobody waits for them
+  std::uint64_t rooms_made_ = 0;    // for records that found no space
   std::list<Write> writes_;
   std::vector<TierTask*> written_;  // and not being synced
   std::uint64_t written_bytes_ = 0;

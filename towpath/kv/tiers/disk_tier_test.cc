@@ -221,6 +221,36 @@ TEST_F(DiskTierTest, what_waits_can_be_cancelled_and_what_is_removed_is_gone_at_
   EXPECT_TRUE(get(2).ok());
 }
 
+TEST_F(DiskTierTest, a_removal_that_finds_no_space_does_not_remove_what_was_put_since) {
+  const BlockStoreOptions small{.segment_bytes = 100'000};
+  open(7, small);
+  put_all(1, 30);  // three segments, and three quarters of the fourth
+  device_->in_order = true;
+  files_->inject({.on = FileOp::write, .errno_value = ENOSPC});
+  ASSERT_TRUE(tier_->remove(20).ok());
+  put_all(20, 20);
+  EXPECT_TRUE(tasks_[20].status.ok()) << tasks_[20].status.to_string();
+  EXPECT_TRUE(is_there(20));
+  EXPECT_EQ(tier_->store().figures().reclaimed_segments, 0U) << "nothing lacks space any more";
+  files_->crash();
+  open(7, small);
+  EXPECT_TRUE(get(20).ok());
+}
+
+TEST_F(DiskTierTest, a_removal_that_finds_no_memory_is_written_later) {
+  open(7);
+  put_all(1, 2);
+  files_->inject({.on = FileOp::write, .errno_value = ENOMEM});
+  ASSERT_TRUE(tier_->remove(1).ok());
+  put_all(3, 3);
+  EXPECT_TRUE(is_there(3));
+  for (int i = 0; i < 10; ++i) (void)tier_->progress();
+  files_->crash();
+  open(7);
+  EXPECT_EQ(get(1).code(), Code::not_found);
+  EXPECT_TRUE(get(2).ok());
+}
+
 // The machine dies after each step of its disk in turn, with what was under way done in any order,
 // and any of the pages that were not synced on the disk.
 void DiskTierTest::die_at_any_step(const BlockStoreOptions& options, BlockHash already_there) {
