@@ -28,8 +28,7 @@ bool FrequencySketch::count(BlockHash hash) {
   const std::uint8_t now = estimate(hash);
   for (int row = 0; row < kRows && now < kMost; ++row) {
     std::uint8_t& counter = counters_[place(hash, row)];
-    if (counter == now)
-      ++counter;  // only the smallest: the others count unauthenticated connections already
+    if (counter == now) ++counter;  // only the smallest: the others count other hashes as well
   }
   if (++counted_ < period_) return false;
   halve();
