@@ -132,9 +132,9 @@ def install():
         pass
     import towpath.kv_events as kv_events
     base = "vllm.distributed.kv_transfer.kv_connector.v1"
-    for name in ("vllm", "vllm.distributed.kv_transfer", "vllm.distributed.kv_transfer.kv_connector", base, "vllm.v1",
-                 "vllm.v1.metrics"):
+    for name in ("vllm", "vllm.distributed.kv_transfer.kv_connector", base, "vllm.v1", "vllm.v1.metrics"):
         _module(name, __path__=[], __version__="none")
+    _module("vllm.distributed.kv_transfer", __path__=[], has_kv_transfer_group=lambda: False, get_kv_transfer_group=lambda: None)
     _module("vllm.distributed", __path__=[], get_tensor_model_parallel_rank=lambda: 0, kv_events=kv_events)
     empty = {name: type(name, (), {}) for name in ("KVConnectorHandshakeMetadata", "KVConnectorMetadata",
                                                    "KVConnectorWorkerMetadata")}

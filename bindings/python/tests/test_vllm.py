@@ -9,7 +9,7 @@ import fake_vllm
 
 fake_vllm.install()
 from towpath._server import Server
-from towpath.vllm import geometry, settings
+from towpath.vllm import connector, geometry, settings
 from towpath.vllm.connector import TowpathConnector, TowpathReports
 from towpath.vllm.scheduling import SchedulerSide
 from towpath.vllm.serving import WorkerSide
@@ -198,10 +198,15 @@ class Request:
         self.__dict__.update(more)
 
 
+def halves(**extra):
+    """They load and save within the step."""
+    return (TowpathConnector(fake_vllm.config({**SYNCHRONOUS, **extra}), role, fake_vllm.cache_config())
+            for role in (KVConnectorRole.SCHEDULER, KVConnectorRole.WORKER))
+
+
 def connectors(caches, **extra):
-    """Both halves, which load and save within the step."""
-    scheduler, worker = (TowpathConnector(fake_vllm.config({**SYNCHRONOUS, **extra}), role, fake_vllm.cache_config())
-                         for role in (KVConnectorRole.SCHEDULER, KVConnectorRole.WORKER))
+    """Both halves, which know of each other."""
+    scheduler, worker = halves(**extra)
     worker.register_kv_caches(caches)
     scheduler.set_xfer_handshake_metadata({0: worker.get_handshake_metadata()})
     return scheduler, worker
@@ -401,6 +406,25 @@ def test_prompts_without_tokens_are_left_alone():
         assert half.match(request, 0) == (0, False)
         half.allocate(request, ([0, 1, 2],), 0)
         assert half.build(scheduled(request, 0, 40)).data is None and half.finish(request) == (False, None)
+
+
+@pytest.mark.parametrize("child", [False, True])
+def test_a_child_of_a_multi_connector_reports_with_its_first_step(tmp_path, monkeypatch, child):
+    """Its MultiConnector gives what one child has for its like to all children."""
+    scheduler, worker = connectors(views("LBHNC"), directory=str(tmp_path))
+    step(scheduler, worker, Request("a", 40), [0, 1, 2], 0)
+    worker._worker._worker.sync()
+    worker.shutdown()
+    scheduler, worker = halves(directory=str(tmp_path))
+    worker.register_kv_caches(views("LBHNC"))
+    monkeypatch.setattr(connector, "has_kv_transfer_group", lambda: True)
+    monkeypatch.setattr(connector, "get_kv_transfer_group", lambda: object() if child else worker)
+    assert (worker.get_handshake_metadata() is None) == child
+    scheduler.set_xfer_handshake_metadata({0: types.SimpleNamespace(agent="another's")})
+    if child:
+        step(scheduler, worker, Request("b", 8), [3], 0)
+        step(scheduler, worker, Request("c", 40), [3, 4, 5], 32)
+    worker.shutdown()
 
 
 def test_what_ended_as_the_caches_fell_asleep_is_said_later():

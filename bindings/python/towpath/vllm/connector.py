@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import List
 
 from vllm.distributed import kv_events
+from vllm.distributed.kv_transfer import get_kv_transfer_group, has_kv_transfer_group
 from vllm.distributed.kv_transfer.kv_connector.v1.base import (KVConnectorBase_V1, KVConnectorHandshakeMetadata,
                                                               KVConnectorMetadata, KVConnectorRole,
                                                               KVConnectorTransferResults,
@@ -201,6 +202,10 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
         return self._worker.take_reports(TowpathReports)
 
     def get_handshake_metadata(self):
+        """None to a MultiConnector, which takes one child's and gives it to all of them: others refuse ours. There the first
+        step's reports have what is there from the start."""
+        if has_kv_transfer_group() and get_kv_transfer_group() is not self:
+            return None
         reports = self._worker.first_reports()
         return TowpathHandshake([reports] if reports else [])
 
@@ -218,9 +223,11 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
     # The scheduler's side ---------------------------------------------------------------------
 
     def set_xfer_handshake_metadata(self, metadata):
+        """A MultiConnector passes on what another child of it has for its own like."""
         for handshake in metadata.values():
-            for reports in handshake.reports:
-                self._scheduler.update(reports)
+            if isinstance(handshake, TowpathHandshake):
+                for reports in handshake.reports:
+                    self._scheduler.update(reports)
 
     @_counted
     def get_num_new_matched_tokens(self, request, num_computed_tokens):
