@@ -14,7 +14,7 @@ import conversations
 import harness
 import hybrid
 from first_token import first_token
-from harness import ASK, BLOCK, Engine, Server, make_model, nixl, one_by_one, prompt, say, towpath
+from harness import ASK, BLOCK, Engine, Server, free_port, make_model, multi, nixl, one_by_one, prompt, say, towpath
 from hybrid import hybrid_states, hybrid_windows
 from llama_server import llama_server
 from lmcache_l2 import lmcache
@@ -22,7 +22,7 @@ from nixl_beside import nixl_beside
 from nixl_trouble import nixl_trouble
 from offload_policies import offload_policies
 from offload_tier import kvcr, offload_objects, offload_peers, offload_tier
-from serving import nixl_http, nixl_push
+from serving import Serve, ask, nixl_http, nixl_push
 from sglang_hicache import sglang
 
 IN_THE_FIRST_BLOCK = 2 * 4096 + 12345
@@ -297,6 +297,37 @@ def wrong_settings(work):
     return "refused with the key that is meant"
 
 
+def multi_connector(work):
+    """Beside NixlConnector in vLLM's MultiConnector, whichever is first; and of a `vllm serve`, whose front end is a process of
+    its own, the figures. What files hold is known after a life's first step."""
+    model, prompts = make_model(work / "model"), [prompt(800 + seed, 200 + 100 * seed) for seed in range(3)]
+    computed, cached = by_itself(model, prompts)
+    whole = whole_blocks(prompts)
+    for place in ("first", "last"):
+        theirs, ours = nixl("kv_both", free_port()), towpath(directory=str(work / place))
+        children = [ours, theirs["connector"]]
+        beside = {**theirs, "connector": multi(children if place == "first" else children[::-1])}
+        with Engine(model, **beside) as engine:
+            assert one_by_one(engine, prompts) == (computed, [0] * 3)
+            assert one_by_one(engine, prompts) == (cached, whole)
+            engine.sync()
+        with Engine(model, **beside) as engine:
+            one_by_one(engine, [prompt(899, BLOCK)])
+            assert one_by_one(engine, prompts) == (cached, whole)
+            figures = engine.figures()
+            assert figures["worker"]["from_files"] == sum(whole) // BLOCK, figures
+        say(f"{place} of two: saved, and loaded after a restart")
+    server = Serve(model, work, "kv_both", "MultiConnector")
+    server.transfer = multi([towpath(directory=str(work / "served")), theirs["connector"]])
+    with server:
+        server.await_ready()
+        first, until = ask(server.url, prompts[-1]), time.monotonic() + 60
+        while server.metric("vllm:towpath_loaded_blocks_total") == 0:
+            assert ask(server.url, prompts[-1]) == first
+            assert time.monotonic() < until, "the front end heard of no block that was loaded"
+    return f"2 x {sum(whole)} tokens from files, tokens identical; a server's front end counts the blocks"
+
+
 def nixl_pull(work):
     """vLLM's own NixlConnector, unchanged, over our module of the name nixl: prefill here, decode there. In float32:
     the decoder computes the prompt's last token by itself, and bfloat16 rounds otherwise then, on some processors."""
@@ -327,7 +358,7 @@ def nixl_pull(work):
 CASES = {function.__name__: function for function in (
     restart_in_background, restart_in_step, random_conversations, conversations_in_step, peers, one_server, hints, two_ranks,
     preemption_in_background, preemption_in_step, preemption_beside_prefix_cache, load_or_compute, salts_and_reset, wrong_settings,
-    nixl_pull, nixl_http, nixl_push, nixl_trouble, nixl_beside, first_token, hybrid_windows, hybrid_states, hybrid_conversations, offload_policies, offload_tier, offload_objects, offload_peers, kvcr,
+    multi_connector, nixl_pull, nixl_http, nixl_push, nixl_trouble, nixl_beside, first_token, hybrid_windows, hybrid_states, hybrid_conversations, offload_policies, offload_tier, offload_objects, offload_peers, kvcr,
     lmcache, sglang, llama_server)}
 
 

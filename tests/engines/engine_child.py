@@ -13,6 +13,12 @@ import time
 SETTLED_S = HEARD_S = 60
 
 
+def ours(connector):
+    """Of a MultiConnector, the child that is Towpath's."""
+    from towpath.vllm import TowpathConnector
+    return next(one for one in getattr(connector, "sub_connectors", [connector]) if isinstance(one, TowpathConnector))
+
+
 class Engine:
 
     def __init__(self, config):
@@ -109,10 +115,10 @@ class Engine:
 
     def worker_side(self):
         from vllm.distributed.kv_transfer import get_kv_transfer_group
-        return get_kv_transfer_group()
+        return ours(get_kv_transfer_group())
 
     def figures(self):
-        connector, worker = self.scheduler.connector, self.worker_side()
+        connector, worker = ours(self.scheduler.connector), self.worker_side()
         kept = worker._worker._worker.figures()
         return {"scheduler": connector._scheduler.figures(),
                 "worker": {name: str(value) if "failure" in name else value for name, value in kept.items()},
@@ -134,7 +140,7 @@ class Engine:
 
     def finds(self, tokens):
         """How many tokens could be loaded, by what the worker knows now: peers are heard of without a request."""
-        connector = self.scheduler.connector
+        connector = ours(self.scheduler.connector)
         reports = self.worker_side().build_connector_worker_meta()
         if reports is not None:
             connector._scheduler.update(reports)

@@ -64,6 +64,12 @@ def nixl(role, port):
                           "kv_load_failure_policy": "recompute"}}
 
 
+def multi(children):
+    """A kv_transfer_config with vLLM's MultiConnector, of several."""
+    return {"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_load_failure_policy": "recompute",
+            "kv_connector_extra_config": {"connectors": children}}
+
+
 ASK = {"kv_transfer_params": {"do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None,
                               "remote_block_ids": None, "remote_host": None, "remote_port": None}}
 

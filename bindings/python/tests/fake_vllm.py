@@ -35,6 +35,23 @@ class SupportsHMA:
     pass
 
 
+class KVConnectorFactory:
+    _modules = {}
+
+    @classmethod
+    def register_connector(cls, name, module_path, class_name):
+        if name in cls._modules:
+            raise ValueError(f"Connector '{name}' is already registered.")
+        cls._modules[name] = module_path, class_name
+
+    @classmethod
+    def get_connector_class_by_name(cls, connector_name):
+        if connector_name not in cls._modules:
+            raise ValueError(f"Connector '{connector_name}' is not registered.")
+        module_path, class_name = cls._modules[connector_name]
+        return getattr(sys.modules[module_path], class_name)
+
+
 @dataclasses.dataclass
 class KVConnectorTransferResults:
     finished_sending: set = dataclasses.field(default_factory=set)
@@ -140,6 +157,7 @@ def install():
                                                    "KVConnectorWorkerMetadata")}
     _module(f"{base}.base", KVConnectorBase_V1=KVConnectorBase_V1, KVConnectorRole=KVConnectorRole, SupportsHMA=SupportsHMA,
             KVConnectorTransferResults=KVConnectorTransferResults, **empty)
+    _module("vllm.distributed.kv_transfer.kv_connector.factory", KVConnectorFactory=KVConnectorFactory)
     _module(f"{base}.metrics", KVConnectorStats=KVConnectorStats, KVConnectorPromMetrics=KVConnectorPromMetrics)
     _module("vllm.v1.metrics.cache_hit_source", CacheHitSource=CacheHitSource)
     _module("vllm.platforms", current_platform=types.SimpleNamespace(

@@ -474,3 +474,9 @@ def test_stats_add_up_and_reach_prometheus():
     metrics = TowpathPromMetrics(None, {Counter: Counter}, ["engine"], {0: ["0"]})
     metrics.observe(stats.data)
     assert metrics._counters["loaded_blocks"][0].values == {("0",): 5}
+
+
+def test_a_multi_connector_finds_the_figures_class_by_the_name_of_the_class():
+    from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
+    found = KVConnectorFactory.get_connector_class_by_name("TowpathConnector")
+    assert found is TowpathConnector and found.build_kv_connector_stats({"written": 2}).data == {"written": 2}

@@ -1,5 +1,6 @@
 """TowpathConnector: KVConnectorBase_V1 of vLLM 0.32 and 0.33. vLLM makes one for its scheduler and one
 for each rank; this file says which half answers which call."""
+import contextlib
 import functools
 import logging
 import math
@@ -9,6 +10,7 @@ from typing import List
 
 from vllm.distributed import kv_events
 from vllm.distributed.kv_transfer import get_kv_transfer_group, has_kv_transfer_group
+from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 from vllm.distributed.kv_transfer.kv_connector.v1.base import (KVConnectorBase_V1, KVConnectorHandshakeMetadata,
                                                               KVConnectorMetadata, KVConnectorRole,
                                                               KVConnectorTransferResults,
@@ -318,3 +320,8 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
     def shutdown(self):
         if self._role == KVConnectorRole.WORKER:
             self._worker.close()
+
+
+# A MultiConnector looks in vLLM's register, by the class's name, for what counts its children's figures.
+with contextlib.suppress(ValueError):  # another has the name
+    KVConnectorFactory.register_connector(TowpathConnector.__name__, __name__, TowpathConnector.__name__)
