@@ -208,3 +208,15 @@ def received(two, count):
         two.mine.get_new_notifs()
         got += two.theirs.get_new_notifs().get(two.mine.name, [])
     return got
+
+
+@pytest.mark.parametrize("passed", [
+    {"file_path": "/kv", "use_direct_io": "true", "max_capacity_gb": "4", "shard_dirs": "false", "file_size": "4096"},
+    {"active": "True", "prefetch_threshold": "256", "hicache_storage_pass_prefix_keys": "False"},
+], ids=["LMCache", "SGLang"])
+def test_what_engines_pass_along_with_their_files_is_taken(passed):
+    agent = make_agent(backends=[])
+    with pytest.raises(bind.nixlInvalidParamError):
+        agent.create_backend("POSIX", {**passed, "file_pth": "/kv"})
+    agent.create_backend("POSIX", passed)
+    assert "POSIX" in agent.backends and not set(agent.get_backend_params("POSIX")) & set(passed)

@@ -301,6 +301,21 @@ TEST_F(NixlBackendsTest,
   EXPECT_EQ(backends_->plugin_kinds("HF3FS").code(), Code::not_found);
 }
 
+TEST_F(NixlBackendsTest, what_engines_pass_along_has_no_effect_on_storage_and_it_is_logged) {
+  have({called("posix"), called("gds"), called("object")});
+  const backend::Params of_sglang = {{"active", "True"}, {"prefetch_threshold", "256"}};
+  backend::Params of_files = {{"file_path", "/kv"}, {"use_direct_io", "true"}};
+  EXPECT_EQ(create("object", of_files).code(), Code::invalid_argument) << "it has no files";
+  EXPECT_EQ(create("posix", {{"file_pth", "/kv"}}).code(), Code::invalid_argument);
+  EXPECT_TRUE(create("object", of_sglang).ok());
+  of_files.insert(of_sglang.begin(), of_sglang.end());
+  EXPECT_TRUE(create("gds", of_files).ok());
+  const auto posix = create("posix", of_files);
+  ASSERT_TRUE(posix.ok()) << posix.status().to_string();
+  EXPECT_FALSE((*posix)->params.contains("file_path"));
+  EXPECT_THAT(reported(), HasSubstr("file_path=/kv has no effect on posix: the engine's own"));
+}
+
 TEST_F(NixlBackendsTest, engine_config_reaches_ucx) {
   backend::BackendType ucx = called("ucx");
   ucx.params.push_back({.name = "settings"});

@@ -10,7 +10,7 @@ namespace towpath::nixl {
 namespace {
 
 struct OnlyNixls {
-  std::string_view backend;  // of ours
+  std::string_view backend;  // of ours, or several
   std::string_view name;
   std::string_view why;
 };
@@ -27,9 +27,12 @@ constexpr std::array<Renamed, 1> kRenamed = {{{"ucx", "device_list", "devices"}}
 constexpr std::string_view kUcxConfigures = "set UCX_* variables or the backend's own parameters";
 constexpr std::string_view kCopyThreads = "copy_threads";
 constexpr std::string_view kOneEngine = "the backend chooses between io_uring and threads: engine";
+constexpr std::string_view kEnginesOwn = "the engine's own";
+constexpr std::string_view kFiles = "posix and gds";
+constexpr std::string_view kStorage = "posix, gds and object";
 
 // shm is used instead where there is no UCX, so it hears the same.
-constexpr std::array<OnlyNixls, 16> kOnlyNixls = {{
+constexpr std::array<OnlyNixls, 27> kOnlyNixls = {{
     {"ucx", "device_list", "it leaves no host"},
     {"ucx", "ucx_devices", kUcxConfigures},
     {"ucx", "num_workers", "one worker serves an agent"},
@@ -46,16 +49,34 @@ constexpr std::array<OnlyNixls, 16> kOnlyNixls = {{
     {"posix", "kernel_queue_size", "use depth"},
     {"gds", "batch_pool_size", "each thread has a batch of its own: thread_count"},
     {"gds", "max_request_size", "use chunk_bytes"},
+    // LMCache and SGLang pass on all that they were configured with.
+    {kFiles, "file_path", kEnginesOwn},
+    {kFiles, "file_size", kEnginesOwn},
+    {kFiles, "shard_dirs", kEnginesOwn},
+    {kFiles, "use_direct_io", kEnginesOwn},
+    {kStorage, "active", kEnginesOwn},
+    {kStorage, "file_storage_path", kEnginesOwn},
+    {kStorage, "hicache_storage_pass_prefix_keys", kEnginesOwn},
+    {kStorage, "max_capacity_gb", kEnginesOwn},
+    {kStorage, "prefetch_threshold", kEnginesOwn},
+    {kStorage, "prefetch_timeout_base", kEnginesOwn},
+    {kStorage, "prefetch_timeout_per_ki_token", kEnginesOwn},
 }};
 
 bool reads(const backend::BackendType& type, std::string_view name) {
   return std::ranges::find(type.params, name, &backend::ParamInfo::name) != type.params.end();
 }
 
+bool is_of(std::string_view backends, std::string_view type) {
+  const bool has_files = type == "posix" || type == "gds";
+  if (backends == kFiles) return has_files;
+  if (backends == kStorage) return has_files || type == "object";
+  return backends == (type == "shm" ? "ucx" : type);
+}
+
 const OnlyNixls* find_nixls(std::string_view type, std::string_view name) {
-  const std::string_view backend = type == "shm" ? "ucx" : type;
   for (const OnlyNixls& known : kOnlyNixls) {
-    if (known.backend == backend && known.name == name) return &known;
+    if (is_of(known.backend, type) && known.name == name) return &known;
   }
   return nullptr;
 }
