@@ -61,6 +61,12 @@ def keys(count, start=0):
     return [f"{i:064x}" for i in range(start, start + count)]
 
 
+def test_what_a_decode_server_passes_on_of_sglangs_own_is_taken(tmp_path):
+    storage(tmp_path, Pool("page_first"), {
+        "prefetch_threshold": 256, "prefetch_timeout_base": 1, "prefetch_timeout_per_ki_token": 0.25,
+        "hicache_storage_pass_prefix_keys": False, "file_storage_path": "/tmp/sglang"}).close()
+
+
 @pytest.mark.parametrize("layout", ["page_first", "layer_first"])
 def test_pages_come_back_also_in_the_next_life(tmp_path, layout):
     source, numbers = Pool(layout, seed=1), [5, 9, 2, 40]

@@ -26,7 +26,9 @@ from towpath.errors import Error, NotReady
 
 _logger = logging.getLogger("sglang.srt.towpath")  # below SGLang's own, so that it is seen
 
-_OF_SGLANG = ("backend_name", "module_path", "class_name", "interface_v1")  # the others it has taken out
+# A decode server passes on all that it was configured with; elsewhere SGLang has taken its own out, but for the first five.
+_OF_SGLANG = ("backend_name", "module_path", "class_name", "interface_v1", "file_storage_path", "prefetch_threshold",
+              "prefetch_timeout_base", "prefetch_timeout_per_ki_token", "hicache_storage_pass_prefix_keys")
 
 
 @dataclasses.dataclass
