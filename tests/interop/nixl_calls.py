@@ -271,6 +271,10 @@ def messages():
 
     call("a burst", burst)
     call("message to nobody", two.mine.send_notif, "nobody", b"x")
+    two.mine.send_notif(two.peer, b"room_kv_last")
+    wait(lambda: two.mine.get_new_notifs() or two.theirs.update_notifs().get(two.mine.name) or None)
+    for tag, options in ((b"kv", {}), (b"kv", {"tag_is_prefix": False}), (b"room", {})):
+        call(f"message with {tag}, {options}", two.theirs.check_remote_xfer_done, two.mine.name, tag, **options)
 
 
 def main():

@@ -107,8 +107,9 @@ def test_messages_alone(two):
         two.mine.get_new_notifs()
         two.theirs.update_notifs()
     assert two.theirs.notifs == {two.mine.name: [b"hello", b"again"]}
-    assert two.theirs.check_remote_xfer_done(two.mine.name, b"again", tag_is_prefix=False)
-    assert not two.theirs.check_remote_xfer_done(two.mine.name, b"hell", tag_is_prefix=False)
+    assert not two.theirs.check_remote_xfer_done(two.mine.name, b"gai")
+    assert two.theirs.check_remote_xfer_done(two.mine.name, b"gai", tag_is_prefix=False)
+    assert two.theirs.notifs == {two.mine.name: [b"hello"]}
 
 
 def test_peer_that_is_lost_is_unknown_until_it_is_met_again(two):

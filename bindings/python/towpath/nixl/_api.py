@@ -393,8 +393,8 @@ class nixl_agent:
 
     def check_remote_xfer_done(self, remote_agent_name, lookup_tag, backends=(),
                                tag_is_prefix=True):
-        """Whether a notification of this agent is there that is `lookup_tag`, or begins with it. It
-        is taken away."""
+        """Whether a notification of this agent is there that begins with `lookup_tag`, or has it anywhere.
+        It is taken away."""
         self.update_notifs(backends)
         if isinstance(lookup_tag, str):
             lookup_tag = lookup_tag.encode()
@@ -402,7 +402,7 @@ class nixl_agent:
             remote_agent_name = remote_agent_name.decode("utf-8", "surrogateescape")
         messages = self.notifs.get(remote_agent_name, [])
         for index, message in enumerate(messages):
-            if message == lookup_tag or (tag_is_prefix and message.startswith(lookup_tag)):
+            if message.startswith(lookup_tag) if tag_is_prefix else lookup_tag in message:
                 del messages[index]
                 return True
         return False
