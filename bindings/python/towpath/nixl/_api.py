@@ -350,7 +350,7 @@ class nixl_agent:
 
     def estimate_xfer_cost(self, req_handle):
         duration, margin, method = self.agent.estimateXferCost(req_handle)
-        return duration, margin, int(method)
+        return duration, margin, method.name.removeprefix("NIXL_COST_")
 
     def get_xfer_telemetry(self, handle):
         return self.agent.getXferTelemetry(handle)
