@@ -271,8 +271,8 @@ class nixlRegDList(nixlXferDList):
 class nixlRemoteDList(nixlXferDList):
     """Tuples (address, length, device, agent)."""
 
-class nixl_xfer_handle:
-    """A transfer's number, released by hand or at the end of this object's life."""
+class _NixlHandle:
+    """What the two types below have in common; at run time they have no base."""
 
     def __init__(self, agent: Any, handle: int) -> None: ...
     @property
@@ -281,7 +281,10 @@ class nixl_xfer_handle:
     def __int__(self) -> int: ...
     def __index__(self) -> int: ...
 
-class nixl_prepped_dlist_handle(nixl_xfer_handle):
+class nixl_xfer_handle(_NixlHandle):
+    """A transfer's number, released by hand or at the end of this object's life."""
+
+class nixl_prepped_dlist_handle(_NixlHandle):
     """The same of a prepared list."""
 
 class NixlTransfers:
