@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,14 @@
 #include <towpath/core/result.h>
 
 namespace towpath::sys {
+
+/// Which file it is, whatever names it has.
+struct FileIdentity {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
 
 /// Where a file lies in its descriptor.
 struct FdRange {
@@ -145,6 +154,9 @@ class FileSystem {
   virtual Result<std::uint64_t> available_bytes(const std::string& path) = 0;
   virtual PathKind kind_of(const std::string& path) = 0;
   virtual FileSlots file_slots(const std::string& /*directory*/) const { return {}; }
+  /// Of the file, directory or drive that is there, which is not opened for that; nothing: there is
+  /// none, or the kernel does not have it.
+  virtual std::optional<FileIdentity> identity_of(const std::string& /*path*/) { return {}; }
 };
 
 /// The kernel's files.
@@ -159,6 +171,7 @@ class SystemFileSystem final : public FileSystem {
   Status sync_directory(const std::string& directory) override;
   Result<std::uint64_t> available_bytes(const std::string& path) override;
   PathKind kind_of(const std::string& path) override;
+  std::optional<FileIdentity> identity_of(const std::string& path) override;
 };
 
 }  // namespace towpath::sys

@@ -9,15 +9,9 @@
 
 #include <towpath/core/result.h>
 #include <towpath/sys/fd.h>
+#include <towpath/sys/file.h>
 
 namespace towpath::sys {
-
-struct FileIdentity {
-  std::uint64_t device = 0;
-  std::uint64_t inode = 0;
-
-  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
-};
 
 struct SharedFile {
   Fd fd;

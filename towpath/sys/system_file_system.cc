@@ -202,4 +202,10 @@ PathKind SystemFileSystem::kind_of(const std::string& path) {
   return S_ISBLK(info.st_mode) ? PathKind::drive : PathKind::other;
 }
 
+std::optional<FileIdentity> SystemFileSystem::identity_of(const std::string& path) {
+  struct stat info {};
+  if (!check_path(path).ok() || ::stat(path.c_str(), &info) != 0) return std::nullopt;
+  return FileIdentity{.device = info.st_dev, .inode = info.st_ino};
+}
+
 }  // namespace towpath::sys

@@ -133,6 +133,8 @@ DriveFiles::~DriveFiles() = default;
 Result<std::shared_ptr<DriveFiles>> DriveFiles::open(sys::FileSystem& files,
                                                      const std::string& path,
                                                      std::uint64_t incarnation) {
+  const StoreHolder holder{path, incarnation};
+  TOWPATH_TRY(std::shared_ptr<const void> claim, claim_in_process(files, holder));
   const bool is_drive = files.kind_of(path) == PathKind::drive;
   TOWPATH_TRY(std::shared_ptr<sys::File> file, files.open(path, {.writable = true}));
   TOWPATH_TRY(const std::uint64_t bytes, file->size());
@@ -144,7 +146,7 @@ Result<std::shared_ptr<DriveFiles>> DriveFiles::open(sys::FileSystem& files,
                             .range = {.begin = kHolderAt, .size_bytes = kDrivePage},
                             .path = path,
                             .writable = true});
-  TOWPATH_TRY(StoreLock lock, lock_drive(files, {path, incarnation}, std::move(words)));
+  TOWPATH_TRY(StoreLock lock, lock_drive(files, holder, std::move(words)));
   // The process that had it until now may have made it ours.
   TOWPATH_TRY(label, look_at(*file, bytes));
   if (label.slots == 0) {
@@ -154,6 +156,7 @@ Result<std::shared_ptr<DriveFiles>> DriveFiles::open(sys::FileSystem& files,
   drive->file_ = std::move(file);
   TOWPATH_TRY(drive->direct_, files.open(path, {.writable = true, .direct = true}));
   drive->lock_ = std::move(lock);
+  drive->claim_ = std::move(claim);
   TOWPATH_TRY(drive->read_table());
   return drive;
 }

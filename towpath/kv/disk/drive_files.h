@@ -72,6 +72,7 @@ class DriveFiles final : public sys::FileSystem {
 
   const std::string path_;
   const DriveLabel label_;
+  std::shared_ptr<const void> claim_;                   // goes when all below is closed
   std::shared_ptr<sys::File> file_;                     // through the page cache
   std::shared_ptr<sys::File> direct_;                   // past it, or the same, with the reason
   StoreLock lock_;                                      // goes before the file

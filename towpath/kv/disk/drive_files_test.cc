@@ -459,7 +459,16 @@ TEST_F(RealDriveTest, another_process_is_refused_by_name_and_takes_over_from_one
   ASSERT_EQ(::waitpid(engine, nullptr, 0), engine);
   const auto taken = store_files(path_);
   EXPECT_TRUE(taken.ok()) << taken.status().to_string();
+  EXPECT_EQ(store_files(path_).code(), Code::unavailable) << "once in one process";
   ::kill(worker, SIGKILL);
+  ::close(said[1]);
+  EXPECT_EQ(::read(said[0], &worker, sizeof worker), 0) << "until it has ended";
+  ::close(said[0]);
+  const pid_t other = ::fork();
+  if (other == 0) ::_exit(static_cast<int>(store_files(path_).code()));
+  int status = 0;
+  ASSERT_EQ(::waitpid(other, &status, 0), other);
+  EXPECT_EQ(static_cast<Code>(WEXITSTATUS(status)), Code::unavailable) << "it is this one's yet";
 }
 
 TEST_F(RealDriveTest, a_directory_stays_one) {

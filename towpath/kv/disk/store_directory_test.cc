@@ -89,7 +89,7 @@ TEST_F(StoreDirectoryTest, store_of_a_killed_process_is_taken_over_although_its_
 }
 
 // It has nothing but F_SETLK until that child ends, and nothing else when it has.
-TEST_F(StoreDirectoryTest, store_that_was_taken_over_stays_this_one_s_past_the_page_cache_too) {
+TEST_F(StoreDirectoryTest, store_that_was_taken_over_stays_this_one_s_whatever_it_opens_then) {
   int said[2];
   ASSERT_EQ(::pipe2(said, O_CLOEXEC), 0);
   const pid_t engine = ::fork();
@@ -106,6 +106,7 @@ TEST_F(StoreDirectoryTest, store_that_was_taken_over_stays_this_one_s_past_the_p
   const auto store = BlockStore::open(
       files_, {.directory = path(), .incarnation = ++incarnation_, .direct = true});
   EXPECT_TRUE(store.ok()) << store.status().to_string();
+  EXPECT_EQ(open().code(), Code::unavailable) << "once in one process";
   ::kill(worker, SIGKILL);
   ::close(said[1]);
   EXPECT_EQ(::read(said[0], &worker, sizeof worker), 0) << "until it has ended";
@@ -137,6 +138,18 @@ TEST_F(StoreDirectoryTest, second_opening_is_refused_and_opens_no_door_for_a_thi
   EXPECT_NE(second.status().to_string().find(std::to_string(::getpid())), std::string::npos)
       << second.status().to_string();
   EXPECT_EQ(code_in_another_process(), Code::unavailable);
+}
+
+TEST_F(StoreDirectoryTest, another_name_of_the_directory_is_refused_by_name_too) {
+  make_store();
+  const auto store = open();
+  ASSERT_TRUE(store.ok());
+  const std::string other_name = directory_.path() + "/link";
+  ASSERT_EQ(::symlink(path().c_str(), other_name.c_str()), 0);
+  const auto second = BlockStore::open(files_, {.directory = other_name, .incarnation = 9});
+  EXPECT_EQ(second.code(), Code::unavailable);
+  EXPECT_NE(second.status().to_string().find("this one"), std::string::npos)
+      << second.status().to_string();
 }
 
 TEST_F(StoreDirectoryTest, deleted_lock_lets_no_second_writer_in) {

@@ -1,9 +1,11 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <map>
 #include <new>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -103,11 +105,23 @@ Result<StoreLock> lock_to_read(sys::FileSystem& files, const StoreHolder& holder
   return lock;
 }
 
-/// Of this process one takes or lets go at a time: F_SETLK refuses none of it, and closing `lock`
-/// gives it up for all.
+/// Of this process one takes or lets go at a time: where the kernel does not have the files, nobody
+/// claims them, and one that lets go is none that may be taken over.
 run::Mutex& one_at_a_time() {
   static run::Mutex mutex;
   return mutex;
+}
+
+/// What this process has; in a forked child also what its parents had, under their numbers.
+struct Claims {
+  run::Mutex mutex;
+  std::map<std::tuple<std::uint64_t, std::uint64_t, pid_t>, std::weak_ptr<const void>> all
+      TOWPATH_GUARDED_BY(mutex);
+};
+
+Claims& claims() {
+  static Claims& all = *new Claims;  // not destroyed: a store may be opened until the very end
+  return all;
 }
 
 /// Both are locked, or another's. `held`: what became of locking the first.
@@ -133,6 +147,7 @@ StoreLock& StoreLock::operator=(StoreLock&& other) noexcept {
   let_go();
   directory = std::move(other.directory);
   file = std::move(other.file);
+  claim = std::move(other.claim);
   named_by = std::exchange(other.named_by, 0);
   return *this;
 }
@@ -150,9 +165,24 @@ void StoreLock::let_go() noexcept {
   directory.reset();
 }
 
+Result<std::shared_ptr<const void>> claim_in_process(sys::FileSystem& files,
+                                                     const StoreHolder& holder) {
+  const std::optional<sys::FileIdentity> it = files.identity_of(holder.directory);
+  if (!it) return std::shared_ptr<const void>();
+  Claims& known = claims();
+  const run::MutexLock lock(known.mutex);
+  std::erase_if(known.all, [](const auto& claim) { return claim.second.expired(); });
+  std::weak_ptr<const void>& claim = known.all[{it->device, it->inode, ::getpid()}];
+  if (!claim.expired()) return in_use(holder, cat(kProcess, ::getpid(), ", this one,"), {});
+  std::shared_ptr<const void> mine = std::make_shared<char>();
+  claim = mine;
+  return mine;
+}
+
 Result<StoreLock> lock_store(sys::FileSystem& files, const StoreHolder& holder) {
   const run::MutexLock alone(one_at_a_time());
   StoreLock lock;
+  TOWPATH_TRY(lock.claim, claim_in_process(files, holder));
   TOWPATH_TRY(lock.directory, files.open(holder.directory, {.directory = true}));
   auto file = files.open(cat(holder.directory, "/", kLockName),
                          {.writable = true, .create = true, .plain = true});

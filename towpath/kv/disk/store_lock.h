@@ -5,14 +5,15 @@
 //   `lock`
 //                                  can. But a forked child holds it on when its parent has died.
 //   the file `lock`, by F_SETLK    dies with the process, and its children do not have it. But a
-//                                  process does not refuse itself, and the file can be removed.
+//                                  process does not refuse itself, and gives it up when it closes
+//                                  any opening of the file, which can be removed, too.
 //   what `lock` says               which process has it, and when it has let go, so that another,
 //                                  which finds the first one taken, can see whether that process
 //                                  has ended.
 //
 // So a store is taken over from a process that has ended, whatever became of its children, by one
 // of those that want it. The file `lock` is also locked by flock(2), as releases before this one
-// do. Thread: any.
+// do. Of one process a claim keeps two openings apart, before either opens anything. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -32,16 +33,24 @@ struct StoreHolder {
 
 inline constexpr const char* kLockName = "lock";
 
+/// While it lives nothing else in this process claims the directory, or the drive: from before the
+/// first of its files is opened until the last is closed. Null: the kernel does not have it, and
+/// each opening refuses the others. Errors: unavailable.
+Result<std::shared_ptr<const void>> claim_in_process(sys::FileSystem& files,
+                                                     const StoreHolder& holder);
+
 /// Held while it lives, and it says so when it goes.
 struct StoreLock {
   StoreLock() = default;
   StoreLock(StoreLock&& other) noexcept
-      : directory(std::move(other.directory)),
+      : claim(std::move(other.claim)),
+        directory(std::move(other.directory)),
         file(std::move(other.file)),
         named_by(std::exchange(other.named_by, 0)) {}
   StoreLock& operator=(StoreLock&& other) noexcept;
   ~StoreLock() { let_go(); }
 
+  std::shared_ptr<const void> claim;  ///< goes last; of a drive its DriveFiles has it
   /// Of a drive, the drive; null: another's, which has ended and left children.
   std::unique_ptr<sys::File> directory;
   std::unique_ptr<sys::File>
@@ -61,7 +70,7 @@ Result<StoreLock> lock_store(sys::FileSystem& files, const StoreHolder& holder);
 bool names_holder(std::string_view text);
 
 /// The same of a drive, or of a file that is used as one: `holder.directory` is its path, and what
-/// `words`, a part of it, has says which process has it.
+/// `words`, a part of it, has says which process has it. The caller has claimed it.
 Result<StoreLock> lock_drive(sys::FileSystem& files, const StoreHolder& holder,
                              std::unique_ptr<sys::File> words);
 
