@@ -21,6 +21,7 @@ struct Content {
   Bytes live;
   Bytes saved;               ///< what a crash leaves
   std::weak_ptr<void> lock;  ///< lives as long as the open file that has it
+  std::uint64_t failed_write_backs = 0;
 };
 
 struct MemoryDisk {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <towpath/core/checked.h>
 #include <towpath/sys/memory_disk.h>
@@ -21,7 +22,9 @@ void flip_bit(ByteSpan bytes, std::uint64_t bit) {
 class MemoryFile final : public File {
  public:
   explicit MemoryFile(MemoryFileParts parts)
-      : parts_(std::move(parts)), crashes_(parts_.disk->crashes) {}
+      : parts_(std::move(parts)),
+        crashes_(parts_.disk->crashes),
+        reported_(parts_.content->failed_write_backs) {}
 
   Result<std::size_t> read_at(ByteSpan into, std::uint64_t offset) override {
     const std::lock_guard lock(parts_.disk->mutex);
@@ -61,6 +64,8 @@ class MemoryFile final : public File {
     TOWPATH_TRY(check_alive());
     const auto fault = parts_.disk->strike(FileOp::sync, path());
     if (fault && fault->effect == FileEffect::fail) return failed("sync", fault->errno_value);
+    const std::uint64_t failures = parts_.content->failed_write_backs;
+    if (std::exchange(reported_, failures) != failures) return failed("sync", EIO);
     if (!fault || fault->effect != FileEffect::forget) parts_.content->saved = parts_.content->live;
     return {};
   }
@@ -137,7 +142,8 @@ class MemoryFile final : public File {
   }
 
   MemoryFileParts parts_;
-  std::uint64_t crashes_;  // of the disk when this was opened
+  std::uint64_t crashes_;   // of the disk when this was opened
+  std::uint64_t reported_;  // failed write-backs, to this opening
   std::shared_ptr<void> lock_;
 };
 

@@ -65,6 +65,15 @@ void MemoryFileSystem::crash(const std::function<bool()>& survives) {
   }
 }
 
+void MemoryFileSystem::fail_write_back(const std::string& path) {
+  const std::lock_guard lock(disk_->mutex);
+  const auto found = disk_->names.find(path);
+  if (found == disk_->names.end()) return;
+  internal::Content& content = *found->second;
+  content.live = content.saved;
+  ++content.failed_write_backs;
+}
+
 std::uint64_t MemoryFileSystem::calls(FileOp op) const {
   const std::lock_guard lock(disk_->mutex);
   const auto found = disk_->calls.find(op);

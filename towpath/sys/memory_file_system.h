@@ -75,6 +75,9 @@ class MemoryFileSystem final : public FileSystem {
   /// Loses unsynced bytes and names, but for those pages of 4 KiB for which `survives` says so: a
   /// disk writes in any order. Files open now answer not_ready from here on.
   void crash(const std::function<bool()>& survives = {});
+  /// What was not synced of this file is lost, and the next sync() of each opening that there is
+  /// fails, once: as Linux reports a failed write-back.
+  void fail_write_back(const std::string& path);
   /// Calls of one kind so far, failed ones included.
   std::uint64_t calls(FileOp op) const;
 

@@ -163,6 +163,18 @@ TEST_F(MemoryFileSystemTest, a_sync_that_lies_saves_nothing) {
   EXPECT_EQ(content("f"), "");
 }
 
+TEST_F(MemoryFileSystemTest, a_failed_write_back_is_reported_once_to_each_opening) {
+  const auto first = make("f", "safe");
+  ASSERT_TRUE(first->sync().ok());
+  const auto second = make("f", "lost");
+  disk_.fail_write_back("f");
+  EXPECT_EQ(content("f"), "safe");
+  EXPECT_EQ(second->sync().code(), Code::io_error);
+  EXPECT_TRUE(second->sync().ok());
+  EXPECT_EQ(first->sync().code(), Code::io_error);
+  EXPECT_TRUE(first->sync().ok());
+}
+
 TEST_F(MemoryFileSystemTest, open_files_outlive_the_disk_object) {
   std::unique_ptr<File> file;
   {

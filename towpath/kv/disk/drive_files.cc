@@ -122,9 +122,11 @@ class DriveFiles::Slots : public std::enable_shared_from_this<Slots> {
 
 // Opening ----------------------------------------------------------------------------------------
 
-DriveFiles::DriveFiles(std::string path, const DriveLabel& label)
-    : path_(std::move(path)),
+DriveFiles::DriveFiles(sys::FileSystem& files, std::string path, const DriveLabel& label)
+    : files_(files),
+      path_(std::move(path)),
       label_(label),
+      identity_(files.identity_of(path_)),
       notes_(std::make_unique<sys::MemoryFileSystem>()),
       slots_(std::make_shared<Slots>(label.slots)) {}
 
@@ -152,7 +154,7 @@ Result<std::shared_ptr<DriveFiles>> DriveFiles::open(sys::FileSystem& files,
   if (label.slots == 0) {
     TOWPATH_TRY(label, make_ours(*file, bytes, is_drive));
   }
-  std::shared_ptr<DriveFiles> drive(new DriveFiles(path, label));
+  std::shared_ptr<DriveFiles> drive(new DriveFiles(files, path, label));
   drive->file_ = std::move(file);
   TOWPATH_TRY(drive->direct_, files.open(path, {.writable = true, .direct = true}));
   drive->lock_ = std::move(lock);
@@ -210,16 +212,32 @@ Result<std::unique_ptr<sys::File>> DriveFiles::open(const std::string& path,
   if (found != names_.end() && options.exclusive)
     return error(Code::already_exists, cat(quoted(path), " is on the drive already"));
   if (found == names_.end() && !options.create) return no_such_file(path);
+  std::shared_ptr<sys::File> whole = direct_;
+  if (!options.direct) {
+    TOWPATH_TRY(whole, opening_for(folder_of(name)));
+  }
   const Slot slot = found != names_.end() ? found->second : make(name);
   if (slot == nullptr)
     return error(Code::exhausted, cat("all ", label_.slots, " slots of ", quoted(path_),
                                       " have files of stores that are open"));
   return std::make_unique<sys::FileRange>(sys::FileRange::Parts{
-      .whole = options.direct ? direct_ : file_,
+      .whole = std::move(whole),
       .range = {.begin = label_.slot_at(*slot), .size_bytes = label_.slot_bytes},
       .path = path,
       .writable = options.writable,
       .held = slot});
+}
+
+/// Kept until the drive is let go of: to close one would give up what this process holds by
+/// F_SETLK. By now the path may lead to another drive.
+Result<std::shared_ptr<sys::File>> DriveFiles::opening_for(const std::string& folder) {
+  std::shared_ptr<sys::File>& opening = openings_[folder];
+  if (opening != nullptr) return opening;
+  if (files_.identity_of(path_) != identity_)
+    return error(Code::unavailable, cat(quoted(path_), " is not the drive that was opened"),
+                 "start this process anew; name the drive by /dev/disk/by-id");
+  TOWPATH_TRY(opening, files_.open(path_, {.writable = true}));
+  return opening;
 }
 
 /// Null: no slot is free, nor becomes so.
@@ -339,9 +357,9 @@ Result<std::shared_ptr<sys::FileSystem>> store_files(const std::string& director
     const std::string path = directory.substr(0, end);
     const PathKind kind = files->kind_of(path);
     if (kind == PathKind::drive || kind == PathKind::file) {
-      TOWPATH_TRY(std::shared_ptr<sys::FileSystem> drive,
-                  DriveFiles::open(*files, path, sys::random_u64()));
-      return drive;
+      TOWPATH_TRY(auto drive, DriveFiles::open(*files, path, sys::random_u64()));
+      auto both = std::make_shared<std::pair<decltype(files), decltype(drive)>>(files, drive);
+      return std::shared_ptr<sys::FileSystem>(both, both->second.get());  // the drive goes first
     }
     if (kind != PathKind::directory || end == std::string::npos)
       return std::shared_ptr<sys::FileSystem>(files);

@@ -8,12 +8,14 @@
 // proven, as a BlockStore does. When no slot is free, files of folders that nobody has open go: a
 // folder is so while its directory, or a file named `lock` in it, is. A file named `lock` is not on
 // the drive: the drive has one process at a time, which store_lock.h says, and a folder has one
-// store in it. Thread: any.
+// store in it, and an opening of the drive, since Linux reports bytes that it could not write once
+// to each opening: a store's sync learns of its own. Thread: any.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,10 +32,11 @@ namespace towpath::kv {
 
 class DriveFiles final : public sys::FileSystem {
  public:
-  /// `path` is a block device or a file. One whose first and last MiB are zeros is made ours, and a
-  /// file gets its space. Errors: denied (something else is on it, or it may not be written),
-  /// unavailable (another process has it, which is named, or it is mounted), exhausted (too small,
-  /// no space), corrupt (both tables), unsupported (a later version's), io_error.
+  /// `path` is a block device or a file of `files`, which outlives this. One whose first and last
+  /// MiB are zeros is made ours, and a file gets its space. Errors: denied (something else is on
+  /// it, or it may not be written), unavailable (another process has it, which is named, or it is
+  /// mounted), exhausted (too small, no space), corrupt (both tables), unsupported (a later
+  /// version's), io_error.
   static Result<std::shared_ptr<DriveFiles>> open(sys::FileSystem& files, const std::string& path,
                                                   std::uint64_t incarnation);
 
@@ -41,7 +44,8 @@ class DriveFiles final : public sys::FileSystem {
 
   const DriveLabel& label() const noexcept { return label_; }
 
-  /// Errors: also exhausted (no slot is free), unsupported (to truncate).
+  /// Errors: also exhausted (no slot is free), unsupported (to truncate), unavailable (the path
+  /// leads to another drive by now, and nothing of this folder was opened before).
   Result<std::unique_ptr<sys::File>> open(const std::string& path,
                                           const sys::OpenFile& options) override;
   /// Errors: unsupported.
@@ -60,24 +64,30 @@ class DriveFiles final : public sys::FileSystem {
   class Slots;
   using Slot = std::shared_ptr<const std::uint64_t>;  // taken while anybody has it
 
-  DriveFiles(std::string path, const DriveLabel& label);
+  DriveFiles(sys::FileSystem& files, std::string path, const DriveLabel& label);
   Status read_table();
   /// In the drive: "folder/file"; empty for the drive itself. Errors: invalid_argument.
   Result<std::string> name_of(const std::string& path) const;
   Result<std::unique_ptr<sys::File>> open_note(const std::string& name,
                                                const sys::OpenFile& options);
+  Result<std::shared_ptr<sys::File>> opening_for(const std::string& folder)
+      TOWPATH_REQUIRES(mutex_);
   Slot make(const std::string& name) TOWPATH_REQUIRES(mutex_);
   bool forget_unused() TOWPATH_REQUIRES(mutex_);
   bool is_in_use(const std::string& folder) const TOWPATH_REQUIRES(mutex_);
 
+  sys::FileSystem& files_;
   const std::string path_;
   const DriveLabel label_;
-  std::shared_ptr<const void> claim_;                   // goes when all below is closed
-  std::shared_ptr<sys::File> file_;                     // through the page cache
-  std::shared_ptr<sys::File> direct_;                   // past it, or the same, with the reason
-  StoreLock lock_;                                      // goes before the file
-  const std::unique_ptr<sys::MemoryFileSystem> notes_;  // locks, and their words
+  const std::optional<sys::FileIdentity> identity_;
+  std::shared_ptr<const void> claim_;  // goes when all below is closed
+  std::shared_ptr<sys::File> file_;    // through the page cache: the tables
+  std::shared_ptr<sys::File> direct_;  // past it, or the same, with the reason
   run::Mutex mutex_;
+  /// Of each folder, through the page cache: what is in its files.
+  std::map<std::string, std::shared_ptr<sys::File>> openings_ TOWPATH_GUARDED_BY(mutex_);
+  StoreLock lock_;                                      // goes before the drive is closed anywhere
+  const std::unique_ptr<sys::MemoryFileSystem> notes_;  // locks, and their words
   const std::shared_ptr<Slots> slots_;
   std::map<std::string, Slot> names_ TOWPATH_GUARDED_BY(mutex_);
   /// Of each folder that ever was: alive while somebody has it open.

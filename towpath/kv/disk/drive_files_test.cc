@@ -360,6 +360,17 @@ TEST_F(DriveFilesTest, stores_of_one_process_share_a_drive_and_each_folder_has_o
   }
 }
 
+TEST_F(DriveFilesTest, a_store_learns_of_bytes_it_lost_although_another_syncs_the_drive_first) {
+  const auto drive = open();
+  const auto other = testing::open_store(*drive, {.directory = "/drive/other"});
+  const auto store = testing::open_store(*drive, {.directory = "/drive/store"});
+  ASSERT_TRUE(put_large(*other, 1).ok() && put_large(*store, 2).ok());
+  disk_.fail_write_back(kDrive);
+  (void)other->sync();  // it may be blamed, too
+  EXPECT_EQ(store->sync().code(), Code::io_error);
+  EXPECT_FALSE(store->find(2)) << "it is not acknowledged";
+}
+
 // The table before names a slot that another store has by now, for a segment of the same number.
 class DamagedTableTest : public DriveFilesTest,
                          public ::testing::WithParamInterface<std::pair<const char*, const char*>> {
@@ -469,6 +480,14 @@ TEST_F(RealDriveTest, another_process_is_refused_by_name_and_takes_over_from_one
   int status = 0;
   ASSERT_EQ(::waitpid(other, &status, 0), other);
   EXPECT_EQ(static_cast<Code>(WEXITSTATUS(status)), Code::unavailable) << "it is this one's yet";
+}
+
+TEST_F(RealDriveTest, a_path_that_leads_to_another_drive_by_now_is_not_written_to) {
+  const auto files = store_files(path_).value();
+  ASSERT_TRUE(files_.rename({.source = path_, .target = directory_.file("moved")}).ok());
+  SetUp();  // another file
+  EXPECT_EQ(files->open(path_ + "/second/index", {.writable = true, .create = true}).code(),
+            Code::unavailable);
 }
 
 TEST_F(RealDriveTest, a_directory_stays_one) {
