@@ -1,17 +1,24 @@
+#include <algorithm>
+
 #include <towpath/kv/connector/held_blocks.h>
 
 namespace towpath::kv {
 namespace {
 
-constexpr std::size_t kKeptEvents = 65536;
+constexpr std::size_t kMostEvents = 131072;
+// A worker that begins anew, and all blocks with it: each ceases to last, and to be held, then is
+// held again, and lasts.
+constexpr std::size_t kMostPerBlock = 4;
 
 }  // namespace
 
 void HeldBlocks::report(const Event& event) {
-  if (events_.size() >= 2 * kKeptEvents)
-    events_.erase(events_.begin(), events_.begin() + kKeptEvents);
+  if (events_.size() >= std::max(kMostEvents, kMostPerBlock * most_held_))
+    events_.erase(events_.begin(),
+                  events_.begin() + static_cast<std::ptrdiff_t>(events_.size() / 2));
   std::size_t& count = event.is_lasting ? lasting_ : held_;
   event.kind == BlockEvent::Kind::stored ? ++count : --count;
+  most_held_ = std::max(most_held_, held_);
   events_.push_back(event);
 }
 

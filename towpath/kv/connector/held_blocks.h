@@ -46,8 +46,11 @@ class HeldBlocks {
   };
   /// Blocks that came to be held by all, or ceased to, since the last call, in order: one that
   /// lasts is held first, and one that is held no more has ceased to last before. Nobody needs to
-  /// call it: of events that nobody takes, the last 65,536 or more are kept.
-  std::vector<Event> take_events() { return std::exchange(events_, {}); }
+  /// call it: from 131,072 events on, and four for each block held, the first ones are dropped.
+  std::vector<Event> take_events() {
+    most_held_ = held_;
+    return std::exchange(events_, {});
+  }
 
  private:
   void report(const Event& event);
@@ -62,6 +65,7 @@ class HeldBlocks {
   std::unordered_map<BlockHash, Holders> holders_;
   std::vector<Event> events_;
   std::size_t held_ = 0, lasting_ = 0;  // by all
+  std::size_t most_held_ = 0;           // since events were taken
 };
 
 }  // namespace towpath::kv
