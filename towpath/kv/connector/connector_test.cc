@@ -203,11 +203,33 @@ TEST(ConnectorTest, what_was_there_from_the_start_is_reported_in_parts) {
     ASSERT_TRUE(keeper->has_news());
     const TieredKeeper::News news = keeper->take_news(2);
     EXPECT_EQ(news.is_anew, blocks == 2) << "the second report does not make the first void";
+    EXPECT_EQ(news.more_follows, blocks == 2);
+    EXPECT_FALSE(news.goes_on);
     EXPECT_THAT(news.stored, SizeIs(blocks));
     reported.insert(news.stored.begin(), news.stored.end());
   }
   EXPECT_THAT(reported, SizeIs(3));
   EXPECT_FALSE(keeper->has_news());
+}
+
+// Twice as many changes as are kept between two reports.
+TEST(ConnectorTest, a_hint_stays_open_when_more_has_changed_than_is_kept) {
+  Engine engine(nullptr);
+  engine.begin("a", 7, {0, 1, 2});
+  ASSERT_TRUE(engine.scheduler->hint("a", {.id = "mine", .after = std::chrono::hours(1)}).ok());
+  engine.step();
+  EXPECT_THAT(engine.report.stored, SizeIs(3));
+  for (BlockHash hash = 1; hash <= 70'000; ++hash) {
+    EXPECT_TRUE(engine.block_directory->add(hash, 1));
+    EXPECT_TRUE(engine.block_directory->remove(hash, 1));
+  }
+  engine.step();
+  EXPECT_TRUE(engine.report.is_first);
+  EXPECT_TRUE(engine.report.goes_on);
+  EXPECT_FALSE(engine.report.more_follows);
+  EXPECT_THAT(engine.scheduler->take_answered_hints(), IsEmpty());
+  EXPECT_THAT(engine.report.stored, SizeIs(3));
+  EXPECT_TRUE(engine.scheduler->holds(Engine::first_hash(7)));
 }
 
 TEST(ConnectorTest, memory_that_changed_is_a_failed_block_or_comes_from_the_file) {

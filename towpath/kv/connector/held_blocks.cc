@@ -27,6 +27,8 @@ void HeldBlocks::add(BlockHash hash, std::uint32_t worker, TierIndex tier, bool 
   const bool was_held = holders.workers == all_;
   const bool did_last = holders.lasting == all_;
   const std::uint64_t its = std::uint64_t{1} << worker;
+  if (const auto doubted = doubted_.find(worker); doubted != doubted_.end())
+    doubted->second.erase(hash);
   holders.workers |= its;
   holders.lasting = is_lasting ? holders.lasting | its : holders.lasting & ~its;
   holders.tier = tier;
@@ -49,11 +51,16 @@ void HeldBlocks::remove(BlockHash hash, std::uint32_t worker) {
   if (workers == 0) holders_.erase(known);
 }
 
-void HeldBlocks::forget(std::uint32_t worker) {
-  std::vector<BlockHash> held;
+void HeldBlocks::doubt(std::uint32_t worker) {
+  std::unordered_set<BlockHash>& doubted = doubted_[worker];
   for (const auto& [hash, holders] : holders_)
-    if ((holders.workers >> worker & 1U) != 0) held.push_back(hash);
-  for (const BlockHash hash : held) remove(hash, worker);
+    if ((holders.workers >> worker & 1U) != 0) doubted.insert(hash);
+}
+
+void HeldBlocks::forget_doubted(std::uint32_t worker) {
+  const auto doubted = doubted_.extract(worker);
+  if (doubted.empty()) return;
+  for (const BlockHash hash : doubted.mapped()) remove(hash, worker);
 }
 
 }  // namespace towpath::kv

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -22,8 +24,9 @@ class HeldBlocks {
   /// `tier`: the fastest that the worker has it in.
   void add(BlockHash hash, std::uint32_t worker, TierIndex tier = 0, bool is_lasting = false);
   void remove(BlockHash hash, std::uint32_t worker);
-  /// Nothing that this worker said is true any more.
-  void forget(std::uint32_t worker);
+  /// What this worker said is true no more, unless it says so again until forget_doubted().
+  void doubt(std::uint32_t worker);
+  void forget_doubted(std::uint32_t worker);
 
   bool has(BlockHash hash) const { return tier_of(hash).has_value(); }
   bool lasts(BlockHash hash) const {
@@ -63,6 +66,7 @@ class HeldBlocks {
 
   const std::uint64_t all_;
   std::unordered_map<BlockHash, Holders> holders_;
+  std::map<std::uint32_t, std::unordered_set<BlockHash>> doubted_;  // of workers that repeat theirs
   std::vector<Event> events_;
   std::size_t held_ = 0, lasting_ = 0;  // by all
   std::size_t most_held_ = 0;           // since events were taken

@@ -76,7 +76,8 @@ constexpr wire::Tag kWorker = wire::required(1), kIsFirst = wire::required(2),
                     kReceived = wire::required(5), kSent = wire::required(6),
                     kFailed = wire::required(7), kTiers = wire::optional(8),
                     kCosts = wire::optional(9), kAnswer = wire::optional(10),
-                    kLasting = wire::optional(11);
+                    kLasting = wire::optional(11), kGoesOn = wire::optional(12),
+                    kMoreFollows = wire::optional(13);
 constexpr wire::FieldRule kReportRules[] = {
     {kWorker, "worker", Kind::number, wire::kOne, kMaxConnectorWorkers - 1},
     {kIsFirst, "is first", Kind::number, wire::kOne, 1},
@@ -90,6 +91,8 @@ constexpr wire::FieldRule kReportRules[] = {
     {kAnswer, "hint's answer", Kind::nested, wire::at_most(kMaxRequests), kMaxConnectorMessage,
      &kAnswerSchema},
     {kLasting, "lasting", Kind::bytes, wire::kAtMostOne, kMaxNumbersBytes},
+    {kGoesOn, "goes on", Kind::number, wire::kAtMostOne, 1},
+    {kMoreFollows, "more follows", Kind::number, wire::kAtMostOne, 1},
 };
 constexpr wire::Schema kReportSchema("worker report", kReportRules);
 
@@ -273,6 +276,8 @@ Result<Bytes> encode(const WorkerReport& report) {
   for (const HintAnswer& answer : report.hints)
     out.put_nested(kAnswer, [&](wire::Encoder& inner) { put_answer(inner, answer); });
   if (!report.lasting.empty()) out.put_bytes(kLasting, pack_numbers(report.lasting));
+  if (report.goes_on) out.put_number(kGoesOn, 1);
+  if (report.more_follows) out.put_number(kMoreFollows, 1);
   return sealed(wire::MessageType::worker_report, out);
 }
 
@@ -287,6 +292,10 @@ Result<WorkerReport> decode_worker_report(ConstByteSpan bytes) {
                                  report.worker = static_cast<std::uint32_t>(field.number());
                                  return {};
                                case kIsFirst: report.is_first = field.number() == 1; return {};
+                               case kGoesOn: report.goes_on = field.number() == 1; return {};
+                               case kMoreFollows:
+                                 report.more_follows = field.number() == 1;
+                                 return {};
                                case kReceived:
                                  report.received.emplace_back(field.text());
                                  return {};

@@ -64,11 +64,16 @@ struct StepOrders {
 
 struct WorkerReport {
   std::uint32_t worker = 0;
-  bool is_first = false;          ///< whatever this worker said before, in an earlier life, is void
-  std::vector<BlockHash> stored;  ///< can be loaded from now on
-  std::vector<BlockHash> lost;    ///< cannot (any more), or could not be saved
-  std::vector<RequestId> received;           ///< background loads that have ended, well or not
-  std::vector<RequestId> sent;               ///< of `ends`: their blocks are read no more
+  /// What this worker said before is void: what it has is reported from the start.
+  bool is_first = false;
+  /// Of such a report: no earlier life is over. What was ordered is still done, and a block that
+  /// was held is gone only if it has not been reported when nothing `more_follows`.
+  bool goes_on = false;
+  bool more_follows = false;        ///< the next report has more of what there was from the start
+  std::vector<BlockHash> stored;    ///< can be loaded from now on
+  std::vector<BlockHash> lost;      ///< cannot (any more), or could not be saved
+  std::vector<RequestId> received;  ///< background loads that have ended, well or not
+  std::vector<RequestId> sent;      ///< of `ends`: their blocks are read no more
   std::vector<std::uint64_t> failed_blocks;  ///< the engine's: what was loaded is not in them
   /// The tiers of `stored`, as many; none: all are in memory.
   std::vector<TierIndex> tiers;

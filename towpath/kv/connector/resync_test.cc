@@ -1,5 +1,4 @@
 // What a scheduler makes of a worker that reports all it has again.
-#include <algorithm>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -10,12 +9,24 @@
 namespace towpath::kv {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
+
+constexpr std::uint64_t kTokensPerBlock = 4;
+
+/// Two blocks, and a token that is left to compute.
+std::vector<TokenId> two_blocks() { return {1, 2, 3, 4, 5, 6, 7, 8, 9}; }
+
+ConnectorScheduler make_scheduler(ConnectorSchedulerOptions options = {}) {
+  options.tokens_per_block = kTokensPerBlock;
+  return ConnectorScheduler::make(options).value();
+}
 
 // Beyond what is kept for a caller that takes no events.
 TEST(ResyncTest, no_event_of_a_large_report_is_dropped) {
   constexpr std::size_t kMany = 100'000;
-  auto scheduler = ConnectorScheduler::make({.lasting_events = true}).value();
+  auto scheduler = make_scheduler({.lasting_events = true});
   WorkerReport report{.is_first = true, .stored = std::vector<BlockHash>(kMany)};
   std::iota(report.stored.begin(), report.stored.end(), BlockHash{1});
   report.lasting = report.stored;
@@ -25,6 +36,87 @@ TEST(ResyncTest, no_event_of_a_large_report_is_dropped) {
   EXPECT_THAT(scheduler.take_events(), SizeIs(4 * kMany)) << "all went, and came back";
   ASSERT_TRUE(scheduler.update({.is_first = true}).ok());
   EXPECT_THAT(scheduler.take_events(), SizeIs(2 * kMany)) << "all went";
+}
+
+// A hint is open, and two blocks are being saved.
+TEST(ResyncTest, a_worker_that_goes_on_still_does_what_it_was_ordered) {
+  const auto tokens = two_blocks();
+  const auto hashes = sequence_hashes({}, tokens, kTokensPerBlock).value();
+  for (const bool goes_on : {true, false}) {
+    auto scheduler = make_scheduler();
+    ASSERT_TRUE(scheduler.match({.request = "r", .tokens = tokens}).ok());
+    ASSERT_TRUE(scheduler.allocate("r", std::vector<std::uint64_t>{7, 8, 9}, 0).ok());
+    const auto saved_next = [&] {
+      EXPECT_TRUE(scheduler.advance("r", {.computed_before = 0, .computed_after = 8}).ok());
+      return scheduler.build().saves.size();
+    };
+    ASSERT_TRUE(scheduler.hint("r", {.id = "mine"}).ok());
+    EXPECT_EQ(saved_next(), 1U);
+    ASSERT_TRUE(scheduler.update({.is_first = true, .goes_on = goes_on}).ok());
+    EXPECT_THAT(scheduler.take_answered_hints(), SizeIs(goes_on ? 0 : 1));
+    EXPECT_EQ(saved_next(), goes_on ? 0U : 1U);
+    ASSERT_TRUE(scheduler.update({.stored = hashes}).ok());
+    EXPECT_EQ(scheduler.match({.request = "s", .tokens = tokens})->tokens, 8U);
+  }
+}
+
+TEST(ResyncTest, what_a_worker_that_goes_on_loads_is_still_waited_for) {
+  const auto tokens = two_blocks();
+  const WorkerReport held{.stored = sequence_hashes({}, tokens, kTokensPerBlock).value(),
+                          .tiers = {1, 1},
+                          .costs = {{.tier = 1, .per_block = std::chrono::milliseconds(4)}}};
+  for (const bool goes_on : {true, false}) {
+    ManualClock clock;
+    auto scheduler = make_scheduler({.background_from_tokens = 1, .clock = &clock});
+    scheduler.step_begins(400);
+    clock.advance(std::chrono::milliseconds(600));  // 6 a block
+    scheduler.step_ends();
+    ASSERT_TRUE(scheduler.update(held).ok());
+    ASSERT_EQ(scheduler.match({.request = "r", .tokens = tokens})->tokens, 8U);
+    ASSERT_TRUE(scheduler.allocate("r", std::vector<std::uint64_t>{7, 8, 9}, 8).ok());
+    WorkerReport again = held;
+    again.is_first = true;
+    again.goes_on = goes_on;
+    ASSERT_TRUE(scheduler.update(again).ok());
+    EXPECT_EQ(scheduler.match({.request = "s", .tokens = tokens})->tokens, goes_on ? 0U : 8U)
+        << "behind two blocks, 16 ms for 12";
+  }
+}
+
+TEST(ResyncTest, a_block_of_a_later_part_still_has_its_tokens) {
+  const auto tokens = two_blocks();
+  const auto hashes = sequence_hashes({}, tokens, kTokensPerBlock).value();
+  auto scheduler = make_scheduler({.workers = 2, .events_with_tokens = true});
+  for (const std::uint32_t worker : {0U, 1U})
+    ASSERT_TRUE(scheduler.update({.worker = worker, .stored = hashes}).ok());
+  ASSERT_EQ(scheduler.match({.request = "r", .tokens = tokens})->tokens, 8U);  // names them
+  EXPECT_THAT(scheduler.take_events(), SizeIs(2));
+  ASSERT_TRUE(
+      scheduler.update({.is_first = true, .more_follows = true, .stored = {hashes[0]}}).ok());
+  EXPECT_FALSE(scheduler.holds(hashes[1]));
+  ASSERT_TRUE(scheduler.update({.worker = 1, .is_first = true, .stored = hashes}).ok());
+  (void)scheduler.take_events();
+  ASSERT_TRUE(scheduler.update({.stored = {hashes[1]}}).ok());
+  EXPECT_THAT(
+      scheduler.take_events(),
+      ElementsAre(HeldBlockEvent{.hash = hashes[1], .parent = hashes[0], .tokens = {5, 6, 7, 8}}));
+}
+
+TEST(ResyncTest, only_what_is_gone_is_removed_of_a_worker_that_goes_on) {
+  const auto hashes = sequence_hashes({}, two_blocks(), kTokensPerBlock).value();
+  auto scheduler = make_scheduler();
+  ASSERT_TRUE(scheduler.update({.is_first = true, .stored = {hashes[0], hashes[1], 3}}).ok());
+  EXPECT_THAT(scheduler.take_events(), SizeIs(3));
+  ASSERT_TRUE(
+      scheduler
+          .update({.is_first = true, .goes_on = true, .more_follows = true, .stored = {hashes[0]}})
+          .ok());
+  EXPECT_THAT(scheduler.take_events(), IsEmpty());
+  EXPECT_TRUE(scheduler.holds(hashes[1])) << "it may yet be reported";
+  ASSERT_TRUE(scheduler.update({.stored = {hashes[1]}}).ok());
+  EXPECT_THAT(scheduler.take_events(),
+              ElementsAre(HeldBlockEvent{.kind = BlockEvent::Kind::removed, .hash = 3}));
+  EXPECT_TRUE(scheduler.holds(hashes[1]));
 }
 
 }  // namespace

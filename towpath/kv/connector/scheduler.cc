@@ -391,17 +391,32 @@ void ConnectorScheduler::end_loads(Request& request) {
   for (std::size_t tier = 0; tier < kMaxTiers; ++tier) loading_[tier] -= ended[tier];
 }
 
+void ConnectorScheduler::begin_anew(const WorkerReport& report) {
+  anew_ |= std::uint64_t{1} << report.worker;
+  held_.doubt(report.worker);
+  if (report.goes_on) return;
+  held_.forget_doubted(report.worker);
+  saving_.clear();  // it will not answer for its earlier life; saved twice does no harm
+  forget_hints();
+  for (auto& [id, request] : requests_) end_loads(request);
+}
+
+/// Tokens are kept until all that begin anew have named their blocks.
+void ConnectorScheduler::end_anew(const WorkerReport& report) {
+  const std::uint64_t its = std::uint64_t{1} << report.worker;
+  if (report.more_follows || (anew_ & its) == 0) return;
+  anew_ &= ~its;
+  held_.forget_doubted(report.worker);
+  if (anew_ != 0) return;
+  news_.forget_unless([&](BlockHash hash) { return held_.has(hash) || saving_.contains(hash); });
+}
+
 Status ConnectorScheduler::update(const WorkerReport& report) {
   if (report.worker >= options_.workers)
     return error(Code::invalid_argument,
                  cat("a report of worker ", report.worker, " of ", options_.workers),
                  "workers count from 0");
-  if (report.is_first) {
-    held_.forget(report.worker);
-    saving_.clear();  // it will not answer for its earlier life; saved twice does no harm
-    forget_hints();
-    for (auto& [id, request] : requests_) end_loads(request);
-  }
+  if (report.is_first) begin_anew(report);
   for (const BlockHash hash : report.lost) {
     held_.remove(hash, report.worker);
     note_answer(hash, true);
@@ -419,7 +434,7 @@ Status ConnectorScheduler::update(const WorkerReport& report) {
   }
   for (const TierCost& cost : report.costs) costs_.note_cost(report.worker, cost);
   for (const HintAnswer& answer : report.hints) note_hint(answer);
-  if (report.is_first) news_.forget_unless([&](BlockHash hash) { return held_.has(hash); });
+  end_anew(report);
   for (const RequestId& id : report.received) note_received(id);
   figures_.failed_blocks += report.failed_blocks.size();
   return {};

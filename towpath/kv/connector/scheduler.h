@@ -229,6 +229,8 @@ class ConnectorScheduler {
   void end_loads(Request& request);
   void note_received(const RequestId& request);
   void note_answer(BlockHash hash, bool is_last);
+  void begin_anew(const WorkerReport& report);
+  void end_anew(const WorkerReport& report);
   void note_hint(const HintAnswer& answer);
   void forget_hints();
 
@@ -237,6 +239,7 @@ class ConnectorScheduler {
   TokenNews news_;
   std::map<RequestId, Request> requests_;
   std::unordered_map<BlockHash, std::uint32_t> saving_;  // answers that are still to come
+  std::uint64_t anew_ = 0;  // workers that report from the start, and more follows; a bit each
   StepOrders next_;
   struct Step {
     std::uint64_t tokens;

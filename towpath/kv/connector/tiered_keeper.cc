@@ -295,7 +295,9 @@ TieredKeeper::News TieredKeeper::take_news(std::size_t most) {
   (void)hints_->progress();
   hear_news();
   const BlockDirectory::Events events = std::exchange(news_, {});
-  News news{.is_anew = !std::exchange(is_reported_, true) || events.some_were_lost,
+  const bool goes_on = std::exchange(is_reported_, true);
+  News news{.is_anew = !goes_on || events.some_were_lost,
+            .goes_on = goes_on && events.some_were_lost,
             .stored = {},
             .lost = {}};
   // Reported is what is so now, whatever happened on the way.
@@ -310,6 +312,7 @@ TieredKeeper::News TieredKeeper::take_news(std::size_t most) {
   std::ranges::for_each(unreported_ | std::views::drop(left), report);
   unreported_.resize(left);
   if (left == 0) unreported_ = {};
+  news.more_follows = left > 0;
   return news;
 }
 

@@ -157,7 +157,9 @@ class TieredKeeper {
   Status sync();
 
   struct News {
-    bool is_anew = false;           ///< forget what was reported before: all is reported again
+    bool is_anew = false;  ///< forget what was reported before: all is reported from the start
+    bool goes_on = false;  ///< of these, all but the first: too much has changed since the last
+    bool more_follows = false;      ///< the next calls have more of what there was from the start
     std::vector<BlockHash> stored;  ///< may be asked for; some twice
     std::vector<BlockHash> lost;    ///< that were asked for and are gone
   };

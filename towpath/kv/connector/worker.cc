@@ -242,6 +242,8 @@ WorkerReport ConnectorWorker::report_so_far() {
   note_hints();
   WorkerReport report = std::exchange(report_, {.worker = options_.rank});
   report.is_first = news.is_anew;
+  report.goes_on = news.goes_on;
+  report.more_follows = news.more_follows;
   report.stored.insert(report.stored.end(), news.stored.begin(), news.stored.end());
   report.lost.insert(report.lost.end(), news.lost.begin(), news.lost.end());
   // What was saved may have made room since, and what was lost may have been saved again.
