@@ -2,6 +2,7 @@
 #include <utility>
 
 #include <towpath/blockcopy/layout_package.h>
+#include <towpath/core/checked.h>
 #include <towpath/core/format.h>
 #include <towpath/kv/disk/drive_files.h>
 #include <towpath/kv/peers/peer_leases.h>
@@ -228,7 +229,8 @@ Result<std::uint64_t> CacheServer::blocks_of(const kv::CacheShare& share) const 
                      format_bytes(kBytesPerBlockKnown)),
                  "keep more tokens in a block");
   const std::uint64_t bytes = options_.memory_bytes / options_.caches;
-  const std::uint64_t blocks = bytes / (block_bytes + kBytesPerBlockKnown);
+  const auto with_what_is_known = checked_add(block_bytes, kBytesPerBlockKnown);
+  const std::uint64_t blocks = with_what_is_known ? bytes / *with_what_is_known : 0;
   if (blocks >= 2) return blocks;
   return error(Code::exhausted,
                cat(format_bytes(bytes), " for each of ", options_.caches,

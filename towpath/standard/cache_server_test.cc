@@ -13,13 +13,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <towpath/agent/metadata.h>
+#include <towpath/blockcopy/layout_package.h>
 #include <towpath/core/format.h>
 #include <towpath/kv/disk/store_lock.h>
+#include <towpath/kv/peers/peer_leases.h>
+#include <towpath/layout/layout_codec.h>
 #include <towpath/memory/shared_region.h>
 #include <towpath/run/eventually.h>
 #include <towpath/standard/cache_node.h>
 #include <towpath/standard/cache_server.h>
 #include <towpath/standard/engine_fixture.h>
+#include <towpath/standard/rendezvous_url.h>
 #include <towpath/sys/temporary_directory.h>
 
 namespace towpath::standard {
@@ -201,6 +206,62 @@ TEST_F(CacheServerTest, memory_is_also_what_is_known_of_each_block) {
   ASSERT_TRUE(is_met(engine));
   EXPECT_EQ(server->figures()[0].host_blocks,
             options.memory_bytes / (kBlockBytes + kBytesPerBlockKnown));
+}
+
+/// Leaves at the server's place what any process of its user can leave there.
+class Guest {
+ public:
+  explicit Guest(const std::string& address)
+      : place_(open_rendezvous(address, clock_, {}, Hosting::guest).value()) {}
+
+  void leave(const rendezvous::MetadataName& name, ConstByteSpan metadata) {
+    ASSERT_TRUE(place_->publish(name, metadata).ok());
+    ASSERT_TRUE(run::eventually([&] {
+      (void)place_->progress();
+      return place_->standing().pending == 0;
+    }));
+  }
+
+ private:
+  sys::SystemClock clock_;
+  std::unique_ptr<rendezvous::Rendezvous> place_;
+};
+
+/// Two layers, each of one block in a region of its own; nothing is there.
+Bytes catalogue_of(const std::string& engine, const kv::CacheShare& share) {
+  const AgentIdentity identity{.name = engine, .incarnation = 1};
+  const std::uint64_t layer_bytes = share.config.block_bytes().value() / 2;
+  const layout::LayoutDescriptor cache{.config = share.config,
+                                       .kind = layout::LayoutKind::layer_separate_block_first,
+                                       .agent = identity,
+                                       .regions = {{0, layer_bytes}, {layer_bytes, layer_bytes}}};
+  const blockcopy::LayoutPackage package{
+      .metadata = agent::encode(agent::AgentMetadata{.identity = identity}).value(),
+      .layouts = {{.id = 1, .tier = "host", .layout = layout::encode(cache).value()}}};
+  return kv::encode(kv::Catalogue{.name_space = share.name_space,
+                                  .package = blockcopy::encode(package).value(),
+                                  .layout = 1,
+                                  .edition = 0})
+      .value();
+}
+
+TEST_F(CacheServerTest, a_block_that_would_wrap_what_it_needs_is_refused) {
+  const auto server = CacheServer::open(server_options()).value();
+  const kv::CacheShare vast{.name_space = "a model",
+                            .config = {.num_blocks = 1,
+                                       .num_layers = 2,
+                                       .outer_dim = 1,
+                                       .page_size = 128,
+                                       .inner_dim = (std::uint64_t{1} << 56U) - 1,
+                                       .dtype_width_bytes = 1}};
+  ASSERT_EQ(vast.config.block_bytes().value() + kBytesPerBlockKnown, 0U);
+  Guest guest(address);
+  guest.leave({cat(cache_name(vast), "/x"), kv::kCatalogueLabel}, catalogue_of("x", vast));
+  ASSERT_TRUE(run::eventually([&] { return server->refusals().count > 0; }));
+  EXPECT_EQ(server->refusals().count, 1U);
+  EXPECT_EQ(server->refusals().last.code(), Code::exhausted) << server->refusals().last.to_string();
+  Engine engine(engine_options());
+  EXPECT_TRUE(is_met(engine));
 }
 
 /// The only one of a folder, its path.
