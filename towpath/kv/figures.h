@@ -17,6 +17,7 @@ struct KeeperFigures {
   std::uint64_t written = 0;                         ///< to the tiers below
   std::uint64_t not_written = 0;                     ///< times that one of them did not take it
   std::map<std::string, std::uint64_t> quarantined;  ///< by reason
+  std::uint64_t given_up = 0;                        ///< that a server did not take in time
   Status last_failure;                               ///< of a tier below
   TenantQuota::Figures quota{};                      ///< of the memory; all 0 where there is none
 };

@@ -389,9 +389,10 @@ py::dict worker_figures(const Worker& self, bool lately) {
       py::arg("unsaved_blocks") = moved.unsaved_blocks, py::arg("from_memory") = kept.from_memory,
       py::arg("from_files") = came_from("disk"), py::arg("from_objects") = came_from("object"),
       py::arg("written") = kept.written, py::arg("not_written") = kept.not_written,
-      py::arg("quarantined") = quarantined, py::arg("peers") = granting.peers,
-      py::arg("leased") = granting.leased, py::arg("not_proven") = granting.not_proven,
-      py::arg("granted") = granting.granted, py::arg("failed_leases") = granting.failed_sessions,
+      py::arg("quarantined") = quarantined, py::arg("given_up") = kept.given_up,
+      py::arg("peers") = granting.peers, py::arg("leased") = granting.leased,
+      py::arg("not_proven") = granting.not_proven, py::arg("granted") = granting.granted,
+      py::arg("failed_leases") = granting.failed_sessions,
       py::arg("last_failure") = exception_of(moved.last_failure),
       py::arg("last_write_failure") = exception_of(kept.last_failure),
       py::arg("last_lease_failure") = exception_of(granting.last_failure));

@@ -145,15 +145,14 @@ bool TieredKeeper::hand_over() {
 /// What a server has, survives this process: it is waited for, for as long as each block is held.
 Status TieredKeeper::sync() {
   constexpr Duration kNap = std::chrono::milliseconds(5);  // between two reports of the server
-  const std::uint64_t given_up = hand_over_ ? hand_over_->figures().given_up : 0;
+  if (hand_over_) (void)progress();                        // what came late is heard
   while (hand_over_ && hand_over_->held() > 0)
     if (!progress()) agent_->wait_for_work(kNap);
   TOWPATH_TRY(cache_->flush());
-  if (!hand_over_ || hand_over_->figures().given_up == given_up) return {};
-  return error(
-      Code::unavailable,
-      cat("the server did not take ", hand_over_->figures().given_up - given_up, " blocks"),
-      "see whether `towpath serve` runs, and what it prints");
+  const std::uint64_t missing = hand_over_ ? hand_over_->take_missing() : 0;
+  if (missing == 0) return {};
+  return error(Code::unavailable, cat("the server did not take ", missing, " blocks"),
+               "see whether `towpath serve` runs, and what it prints");
 }
 
 bool TieredKeeper::has_settled() {
@@ -326,6 +325,7 @@ KeeperFigures TieredKeeper::figures() const {
   const TieredCacheFigures all = cache_->figures();
   KeeperFigures reported{.from_memory = from_memory_,
                          .quarantined = all.quarantined,
+                         .given_up = hand_over_ ? hand_over_->figures().given_up : 0,
                          .last_failure = all.last_failure,
                          .quota = all.pool.quota};
   if (damaged_in_memory_ > 0) reported.quarantined["host, held"] = damaged_in_memory_;

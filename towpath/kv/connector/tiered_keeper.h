@@ -153,7 +153,7 @@ class TieredKeeper {
   /// Sleeps until progress() may bring something, or so long; not at all where nothing is awaited.
   void wait_for_work(Duration most);
   /// What was kept so far, and is held yet, survives this process. Errors: of the lower tiers;
-  /// unavailable (a server did not take some).
+  /// unavailable (a server did not take some since the last call, and does not have them now).
   Status sync();
 
   struct News {

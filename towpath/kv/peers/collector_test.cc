@@ -115,6 +115,35 @@ TEST_F(CollectorTest, sync_waits_for_the_server_and_says_when_it_does_not_take_t
   EXPECT_TRUE(engine->keeper->sync().ok());
 }
 
+TEST_F(CollectorTest, sync_also_says_what_was_given_up_before_and_has_not_come_since) {
+  sys::MemoryFileSystem disk;
+  House house(&disk);
+  auto engine = house.engine("engine", std::chrono::milliseconds(50));
+  const auto given_up = [&] { return engine->keeper->figures().given_up; };
+  const auto is_given_up = [&](std::uint64_t count) {
+    return run::eventually([&] {
+      (void)engine->keeper->progress();  // nobody drives the server
+      return given_up() == count;
+    });
+  };
+  engine->put(11);
+  ASSERT_TRUE(is_given_up(1)) << given_up();
+  ASSERT_TRUE(run::eventually([&] {
+    house.drive(engine.get());
+    return engine->keeper->outlives_this(11);
+  }));
+  const Status late = engine->keeper->sync();
+  EXPECT_TRUE(late.ok()) << late.to_string();
+  constexpr std::uint64_t kMany = 3 * kBlocks;  // more than it knows by their hashes
+  for (const BlockHash hash : blocks_from(101, kMany)) engine->put(hash);
+  ASSERT_TRUE(is_given_up(1 + kMany)) << given_up();
+  const Status lost = engine->keeper->sync();
+  EXPECT_EQ(lost.code(), Code::unavailable);
+  EXPECT_NE(lost.to_string().find(cat("did not take ", kMany, " blocks")), std::string::npos)
+      << lost.to_string();
+  EXPECT_TRUE(engine->keeper->sync().ok()) << "it is said once";
+}
+
 TEST_F(CollectorTest, what_was_evicted_at_the_server_is_not_fetched_again) {
   House house;  // memory alone
   auto engine = house.engine("engine");

@@ -4,17 +4,14 @@
 
 namespace towpath::kv {
 
-bool HandOver::has_arrived(const Held& one) const {
-  return (options_.block_directory->tiers_of(one.block.hash()) & 1U << options_.server) != 0;
+bool HandOver::has_arrived(BlockHash hash) const {
+  return (options_.block_directory->tiers_of(hash) & 1U << options_.server) != 0;
 }
 
 void HandOver::hold(BlockRef block) {
   Held one{std::move(block), options_.clock->now() + options_.timeout};
-  if (options_.most_blocks == 0 || has_arrived(one)) return;
-  if (held_.size() == options_.most_blocks) {
-    held_.pop_front();
-    ++figures_.given_up;
-  }
+  if (options_.most_blocks == 0 || has_arrived(one.block.hash())) return;
+  if (held_.size() == options_.most_blocks) give_up_first();
   held_.push_back(std::move(one));
 }
 
@@ -23,17 +20,38 @@ void HandOver::hold(BlockRef block) {
 bool HandOver::progress() {
   const std::size_t before = held_.size();
   while (!held_.empty()) {
-    const bool arrived = has_arrived(held_.front());
-    if (!arrived && options_.clock->now() < held_.front().until) break;
-    ++(arrived ? figures_.handed_over : figures_.given_up);
-    held_.pop_front();
+    if (has_arrived(held_.front().block.hash())) {
+      ++figures_.handed_over;
+      held_.pop_front();
+    } else if (options_.clock->now() >= held_.front().until) {
+      give_up_first();
+    } else {
+      break;
+    }
   }
   return held_.size() < before;
 }
 
 void HandOver::give_up() {
-  figures_.given_up += held_.size();
-  held_.clear();
+  while (!held_.empty()) give_up_first();
+}
+
+/// The server may take it yet, while it is in memory.
+void HandOver::give_up_first() {
+  if (given_up_.size() == options_.most_blocks) {
+    if (!has_arrived(given_up_.front())) ++missing_;
+    given_up_.pop_front();
+  }
+  given_up_.push_back(held_.front().block.hash());
+  held_.pop_front();
+  ++figures_.given_up;
+}
+
+std::uint64_t HandOver::take_missing() {
+  std::uint64_t missing = std::exchange(missing_, 0);
+  for (const BlockHash hash : std::exchange(given_up_, {}))
+    if (!has_arrived(hash)) ++missing;
+  return missing;
 }
 
 }  // namespace towpath::kv

@@ -38,6 +38,8 @@ class HandOver {
   /// The server is gone: nothing of this can be had.
   void give_up();
   std::size_t held() const { return held_.size(); }
+  /// How many of those that were given up since the last call the server does not have now.
+  std::uint64_t take_missing();
   const Figures& figures() const { return figures_; }
 
  private:
@@ -45,10 +47,13 @@ class HandOver {
     BlockRef block;
     Instant until;
   };
-  bool has_arrived(const Held& one) const;
+  bool has_arrived(BlockHash hash) const;
+  void give_up_first();
 
   const Options options_;
-  std::deque<Held> held_;  // the oldest first
+  std::deque<Held> held_;           // the oldest first
+  std::deque<BlockHash> given_up_;  // the newest of them, as many as are held at most
+  std::uint64_t missing_ = 0;       // of those before them
   Figures figures_;
 };
 

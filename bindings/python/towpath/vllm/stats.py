@@ -13,6 +13,7 @@ COUNTERS = {
     "from_objects": "Blocks wanted that came from objects",
     "written": "Blocks written to files and objects",
     "quarantined": "Blocks whose bytes were not what was kept: thrown away",
+    "given_up": "Blocks that the server of the host did not take in time",
     "leased": "Blocks that came from peers",
     "asked_tokens": "Tokens of prompts that the engine had not in its own cache",
     "matched_tokens": "Tokens of these that were loaded",
