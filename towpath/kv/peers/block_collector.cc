@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <ranges>
 #include <utility>
 
@@ -6,7 +7,8 @@
 namespace towpath::kv {
 namespace {
 
-constexpr Duration kRest = std::chrono::milliseconds(10);  // until slots may be free again
+constexpr Duration kRest = std::chrono::milliseconds(10);   // until slots may be free again
+constexpr Duration kStall = std::chrono::milliseconds(50);  // of a batch without a block
 
 }  // namespace
 
@@ -45,10 +47,18 @@ bool BlockCollector::progress() {
   bool moved = false;
   for (Batch& batch : batches_) moved = take(batch) || moved;
   std::erase_if(batches_, [](const Batch& batch) { return batch.taken == batch.blocks.size(); });
-  while (batches_.size() < kBatches && waiting_ > 0 && options_.clock->now() >= rests_until_ &&
-         start_batch())
-    moved = true;
+  while (may_start_batch() && start_batch()) moved = true;
   return moved;
+}
+
+/// A batch ends with its last block: a peer that is stopped, and has one in each, would keep all
+/// others waiting until its session fails.
+bool BlockCollector::may_start_batch() const {
+  const Instant now = options_.clock->now();
+  if (waiting_ == 0 || now < rests_until_) return false;
+  if (batches_.size() < kBatches) return true;
+  const auto has_stalled = [&](const Batch& batch) { return now - batch.moved_at >= kStall; };
+  return batches_.size() < kMostBatches && std::ranges::all_of(batches_, has_stalled);
 }
 
 /// What came is let go of at once: it is in the pool, and on its way to the tiers below.
@@ -65,7 +75,9 @@ bool BlockCollector::take(Batch& batch) {
       ++figures_.missed;
     }
   }
-  return !came.empty();
+  if (came.empty()) return false;
+  batch.moved_at = options_.clock->now();
+  return true;
 }
 
 /// A block of each tenant in turn, the oldest first; none of those that rest.
@@ -98,7 +110,7 @@ bool BlockCollector::start_batch() {
   if (blocks.empty()) return false;
   Result<Promotion> coming = cache_.promote(blocks, kUnhurriedPriority);
   if (coming.ok()) {
-    batches_.push_back({std::move(blocks), *std::move(coming)});
+    batches_.push_back({std::move(blocks), *std::move(coming), options_.clock->now()});
     return true;
   }
   for (const CachedBlock& block : std::views::reverse(blocks)) want_again(block);

@@ -45,6 +45,7 @@ class BlockCollector {
   struct Batch {
     std::vector<CachedBlock> blocks;
     Promotion coming;
+    Instant moved_at;  // when it began, or a block of it was last taken
     std::size_t taken = 0;
   };
   void want(BlockHash hash, TenantId tenant);
@@ -52,9 +53,11 @@ class BlockCollector {
   void want_again(const CachedBlock& block);
   bool is_missing(BlockHash hash) const;
   bool take(Batch& batch);
+  bool may_start_batch() const;
   bool start_batch();
 
-  static constexpr std::size_t kBatches = 2;  // one is pulled while the next is asked for
+  static constexpr std::size_t kBatches = 2;      // one is pulled while the next is asked for
+  static constexpr std::size_t kMostBatches = 8;  // where all of them wait for a peer
   const Options options_;
   TieredCache& cache_;
   struct Wanted {

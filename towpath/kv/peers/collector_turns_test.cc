@@ -88,5 +88,31 @@ TEST_F(CollectorTurnsTest, nor_while_another_has_all_its_share_in_use) {
   EXPECT_TRUE(cache_->find(1015)) << "it is taken when there is room";
 }
 
+TEST_F(CollectorTurnsTest, batches_that_a_stopped_peer_holds_up_do_not_keep_others_waiting) {
+  open_with_peers({}, 1000);
+  tier_->is_slow = true;
+  report(1000, 8, kFlooding);  // two batches
+  take_all();
+  report(1, 1, kOther);
+  take_all();
+  EXPECT_EQ(tier_->under_way.size(), 8U);
+  clock_.advance(std::chrono::milliseconds(100));
+  take_all();
+  ASSERT_EQ(tier_->under_way.size(), 9U);
+  EXPECT_EQ(taken_.back(), 1U);
+  tier_->let_go(8);
+  take_all();
+  EXPECT_EQ(collector_->figures().collected, 1U);
+  for (BlockHash hash = 11; hash < 31; ++hash) {
+    report(hash, 1, kOther);
+    clock_.advance(std::chrono::milliseconds(100));
+    take_all();
+  }
+  EXPECT_EQ(tier_->under_way.size(), 8U + 6U) << "eight batches are under way at most";
+  tier_->is_slow = false;
+  take_all();
+  EXPECT_EQ(collector_->figures().collected, 29U);
+}
+
 }  // namespace
 }  // namespace towpath::kv
