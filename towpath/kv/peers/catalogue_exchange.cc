@@ -111,12 +111,12 @@ void CatalogueExchange::ask(const std::string& name) {
   const auto answered = [this, name](Result<Bytes> metadata) {
     asked_.erase(name);
     is_one_missing_ = is_one_missing_ || !metadata.ok();
+    if (metadata.code() != Code::not_found || is_due(began_, options_.report_again, clock_.now()))
+      note(metadata.status());
     if (metadata.ok())
       heard_.push_back({metadata_name(name), *std::move(metadata)});
     else if (metadata.code() == Code::not_found)
       heard_.push_back({metadata_name(name), std::nullopt});
-    else
-      note(metadata.status());
   };
   const auto fetch = place_->fetch(metadata_name(name),
                                    run::Deadline::after(clock_, options_.report_again), answered);

@@ -48,7 +48,8 @@ class CatalogueExchange {
   void progress();
   /// A peer lacks what came after `known.from`; it is reported in the next round.
   void hear_behind(const std::string& peer, const CatalogueChanges& known);
-  /// Why the last one that went wrong did: of reporting, asking or learning.
+  /// Why the last one that went wrong did: of reporting, asking or learning. One of the others that
+  /// is not there is a failure after `report_again`: all may still be starting before.
   const Status& last_failure() const { return last_failure_; }
 
  private:
@@ -67,6 +68,7 @@ class CatalogueExchange {
   const CatalogueExchangeOptions options_;
   PeerLeases& leases_;
   const Clock& clock_;
+  const Instant began_ = clock_.now();
   std::uint64_t reported_edition_ = 0;           // to those who have been met
   std::uint64_t reported_met_ = 0;               // how many had been, when all was reported
   std::map<std::string, std::uint64_t> behind_;  // who said so, and since when

@@ -231,6 +231,25 @@ TEST(CatalogueTest, a_catalogue_that_does_not_arrive_where_it_is_published_is_a_
   EXPECT_EQ(alone.granting().last_failure.code(), Code::denied);
 }
 
+/// What `waits` says of one that nobody has published.
+Status failure_of(Holder& waits, Duration report_again) {
+  const auto directory = std::make_shared<rendezvous::Directory>();
+  waits.keeper->peers()->join(
+      rendezvous::InProcess::open(directory).value(),
+      {.others = {"nobody"}, .pace = Duration::zero(), .report_again = report_again});
+  for (int asked = 0; asked < 100; ++asked) (void)waits.keeper->take_news();
+  return waits.granting().last_failure;
+}
+
+TEST(CatalogueTest, one_that_is_not_there_is_a_failure_once_it_should_be) {
+  Holder starting("starting", {}), alone("alone", {});
+  const Status no_failure = failure_of(starting, std::chrono::hours(1));
+  EXPECT_TRUE(no_failure.ok()) << no_failure.to_string();
+  const Status missing = failure_of(alone, Duration::zero());
+  EXPECT_EQ(missing.code(), Code::not_found);
+  EXPECT_NE(missing.to_string().find("nobody"), std::string::npos) << missing.to_string();
+}
+
 TEST(CatalogueTest, a_lost_notification_is_asked_for_again) {
   Pair pair;
   std::size_t lost = 0, asked = 0;
