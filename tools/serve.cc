@@ -1,6 +1,10 @@
 // `towpath serve`: one process keeps the KV blocks of all engines of a host.
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <memory>
+#include <set>
+#include <utility>
 
 #include <poll.h>
 #include <sys/resource.h>
@@ -8,6 +12,7 @@
 #include <towpath/core/format.h>
 #include <towpath/standard/cache_server.h>
 #include <towpath/standard/connector_words.h>
+#include <towpath/sys/clock.h>
 
 #include "tools/command.h"
 #include "tools/output.h"
@@ -115,7 +120,19 @@ void allow_all_descriptors() {
   (void)::setrlimit(RLIMIT_NOFILE, &descriptors);
 }
 
-/// What has changed is printed now and then. Until a signal ends it.
+/// Each engine that is refused once in an interval: it reports again every second.
+struct PrintedRefusals {
+  std::uint64_t count = 0;
+  std::set<std::string> texts;
+
+  void print_last(const standard::CacheServer::Refusals& refusals) {
+    if (std::exchange(count, refusals.count) == refusals.count) return;
+    if (texts.insert(refusals.last.to_string()).second)
+      print_failure("towpath serve", refusals.last);
+  }
+};
+
+/// What has changed is printed now and then, refusals soon. Until a signal ends it.
 Status serve(const standard::CacheServerOptions& options, double interval_s) {
   std::signal(SIGPIPE, SIG_IGN);
   allow_all_descriptors();
@@ -125,13 +142,18 @@ Status serve(const standard::CacheServerOptions& options, double interval_s) {
   if (const std::string url = server->prometheus_url(); !url.empty())
     TOWPATH_TRY(print(cat("metrics: ", url, "\n")));
   std::fflush(stdout);
+  constexpr std::chrono::milliseconds kSoon(1000);
+  const std::chrono::milliseconds interval(static_cast<std::int64_t>(interval_s * 1000));
+  const sys::SystemClock clock;
   std::string printed = table_of({});
-  for (std::uint64_t refused = 0; take_signal(signals) == 0;) {
+  PrintedRefusals refused;
+  for (Instant looks_at = clock.now() + interval; take_signal(signals) == 0;) {
     pollfd wait{.fd = signals.get(), .events = POLLIN, .revents = 0};
-    (void)::poll(&wait, 1, static_cast<int>(interval_s * 1000));
-    const auto refusals = server->refusals();
-    if (std::exchange(refused, refusals.count) != refusals.count)
-      print_failure("towpath serve", refusals.last);
+    (void)::poll(&wait, 1, static_cast<int>(std::min(interval, kSoon).count()));
+    refused.print_last(server->refusals());
+    if (clock.now() < looks_at) continue;
+    looks_at = clock.now() + interval;
+    refused.texts.clear();
     std::string now = table_of(server->figures());
     if (now == printed) continue;
     (void)print(now);  // who reads it may have gone: engines have not

@@ -21,9 +21,9 @@ LIMIT_S = 60  # of what never comes
 
 
 @contextlib.contextmanager
-def server(place, *words):
+def server(place, *words, stderr=None):
     process = subprocess.Popen([COMMAND, "serve", "--socket", str(place), "--memory", "4MiB", *map(str, words)],
-                               stdout=subprocess.PIPE, text=True)
+                               stdout=subprocess.PIPE, stderr=stderr, text=True)
     try:
         assert process.stdout.readline().startswith(f"serving at unix:{place}: 4.00 MiB of memory for 1 cache")
         yield process
@@ -83,6 +83,17 @@ def test_a_server_whose_output_nobody_reads_serves_on(tmp_path):
                 assert process.poll() is None
                 worker.sync()
         process.stdout = None
+
+
+def test_a_refused_engine_is_named_soon_however_seldom_figures_are_printed(tmp_path):
+    said = tmp_path / "said"
+    with open(said, "w") as output, server(tmp_path / "serve", "--interval", "86400", stderr=output):
+        _, worker = open_worker(tmp_path / "serve")
+        with worker:
+            eventually(lambda: worker.figures()["peers"] == 1)
+            with Worker(caches(), name_space="another model", server=f"unix:{tmp_path}/serve"):
+                eventually(lambda: "is not served" in said.read_text())
+    assert "--caches" in said.read_text()
 
 
 def test_a_server_takes_all_the_descriptors_it_may(tmp_path):
