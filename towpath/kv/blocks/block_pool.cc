@@ -454,6 +454,15 @@ std::uint64_t BlockPool::registered() const {
   return all;
 }
 
+std::uint64_t BlockPool::evictions() const {
+  std::uint64_t all = 0;
+  for (std::size_t i = 0; i < shard_count_; ++i) {
+    const MutexLock lock(shards_[i].mutex);
+    all += shards_[i].evictions;
+  }
+  return all;
+}
+
 // Handles -----------------------------------------------------------------------------------------
 
 PartialBlock::~PartialBlock() {

@@ -140,6 +140,7 @@ class BlockPool {
   std::uint64_t evicted_over_quota() const noexcept { return quota_ ? quota_->evictions() : 0; }
   /// As in figures(), at the cost of a look at every shard.
   std::uint64_t registered() const;
+  std::uint64_t evictions() const;
 
  private:
   friend class PartialBlock;

@@ -139,6 +139,7 @@ TEST(BlockPoolTest, who_is_held_stays_and_of_the_others_the_one_let_go_longest_a
   EXPECT_TRUE(pool->match(std::vector<BlockHash>{3}).empty());
   EXPECT_EQ(pool->match(std::vector<BlockHash>{1, 2, 4}).size(), 3U);
   EXPECT_EQ(pool->figures().evictions, 1U);
+  EXPECT_EQ(pool->evictions(), 1U);
 }
 
 TEST(BlockPoolTest, a_weak_block_comes_back_only_as_itself) {
@@ -446,6 +447,7 @@ TEST(BlockPoolTest, many_threads_leave_it_as_sound_as_one) {
   const auto figures = pool->figures();
   EXPECT_EQ(figures.held, 0U);
   EXPECT_EQ(figures.free + figures.registered, kSlots);
+  EXPECT_EQ(pool->evictions(), figures.evictions);
   EXPECT_EQ(block_directory.snapshot().size(), figures.registered);
 }
 

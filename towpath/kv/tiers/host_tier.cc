@@ -31,10 +31,11 @@ Result<std::unique_ptr<HostTier>> HostTier::make(layout::PhysicalLayout memory,
   return std::unique_ptr<HostTier>(new HostTier(std::move(memory), std::move(pool), options.tier));
 }
 
+// Asked for in each round of a cache: no look at every slot.
 std::optional<TierCapacity> HostTier::room() const {
-  const BlockPool::Figures pool = pool_->figures();
-  return TierCapacity{
-      .blocks = pool.registered, .most_blocks = pool.slots, .evicted = pool.evictions};
+  return TierCapacity{.blocks = pool_->registered(),
+                      .most_blocks = memory_.config().num_blocks,
+                      .evicted = pool_->evictions()};
 }
 
 void HostTier::begin(TierTask& task) { task.end(done(task)); }

@@ -85,6 +85,15 @@ TEST_P(HostTierTest, bytes_that_are_not_the_block_are_not_kept_and_take_no_room)
   EXPECT_TRUE(get(1).ok());
 }
 
+TEST_P(HostTierTest, room_is_what_it_has_of_what_it_can_have_and_what_went_for_others) {
+  for (const BlockHash hash : {1U, 2U, 3U}) EXPECT_TRUE(put(hash, content(hash)).ok());
+  const auto room = tier_->room();
+  ASSERT_TRUE(room);
+  EXPECT_EQ(room->blocks, 2U);
+  EXPECT_EQ(room->most_blocks, 2U);
+  EXPECT_EQ(room->evicted, 1U);
+}
+
 TEST_P(HostTierTest, what_was_overwritten_in_memory_is_never_given) {
   EXPECT_TRUE(put(1, content(1)).ok());
   flip_a_bit_of_every_slot();
