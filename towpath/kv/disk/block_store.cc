@@ -65,10 +65,22 @@ Status BlockStore::end(BlockRead& read) {
   return {};
 }
 
-/// False: meanwhile the block has gone, or lies elsewhere.
-bool BlockStore::is_where_it_was(const BlockRead& read) const {
+/// Nothing: meanwhile the block has gone, or lies elsewhere.
+std::optional<BlockStore::Place> BlockStore::where_it_was(const BlockRead& read) const {
   const auto known = index_.find(read.record.hash);
-  return known && known->segment == read.segment && known->offset == read.offset;
+  const bool is_there = known && known->segment == read.segment && known->offset == read.offset;
+  return is_there ? known : std::nullopt;
+}
+
+/// What was written of a block that is_kept, and is not acknowledged.
+const PlacedRecord* BlockStore::kept_copy(BlockHash hash) const {
+  const auto find_in = [&](const std::vector<PlacedRecord>& blocks) {
+    const auto found = std::ranges::find(
+        blocks, hash, [](const PlacedRecord& block) { return block.record.hash; });
+    return found == blocks.end() ? nullptr : &*found;
+  };
+  const PlacedRecord* const written = find_in(unacknowledged_);
+  return written == nullptr && syncing_ != nullptr ? find_in(syncing_->blocks) : written;
 }
 
 Status BlockStore::check_bytes(const Digest& digest, ConstByteSpan bytes) const {
@@ -79,11 +91,16 @@ Status BlockStore::check_bytes(const Digest& digest, ConstByteSpan bytes) const 
 
 Status BlockStore::quarantine(const BlockRead& read, const std::string& reason, Status cause) {
   const BlockHash hash = read.record.hash;
-  if (!is_where_it_was(read))
+  const auto place = where_it_was(read);
+  if (!place)
     return error(Code::not_found, cat("block ", hex(hash), " went while it was read"))
         .because(std::move(cause));
   ++figures_.quarantined[reason];
-  index_.erase(hash);
+  // Of one that was leaving, and was put again, only the old copy is lost.
+  if (const PlacedRecord* const copy = place->is_kept ? kept_copy(hash) : nullptr; copy != nullptr)
+    index_.put({*copy, false});
+  else
+    index_.erase(hash);
   report_gone(hash);
   return error(cause.code(),
                cat("block ", hex(hash), " in ", read.request.file->path(), ": ", reason),
@@ -237,19 +254,19 @@ Status BlockStore::sync() {
 }
 
 bool BlockStore::begin(SegmentSync& sync) {
-  if (!current_ || !is_dirty_ || is_syncing_) return false;
+  if (!current_ || !is_dirty_ || syncing_ != nullptr) return false;
   Segment& segment = segments_.at(*current_);
   segment.note_sync();
   sync.segment = *current_;
   sync.blocks = std::exchange(unacknowledged_, {});
   sync.request = {.kind = sys::FileIo::Kind::sync, .file = segment.file()};
   is_dirty_ = false;
-  is_syncing_ = true;
+  syncing_ = &sync;
   return true;
 }
 
 Status BlockStore::end(SegmentSync& sync) {
-  is_syncing_ = false;
+  syncing_ = nullptr;
   const Status& synced = sync.request.status;
   for (const PlacedRecord& block : sync.blocks) {
     if (synced.ok())

@@ -122,8 +122,8 @@ class BlockStore {
 
   /// False: there is nothing to be synced. One at a time.
   bool begin(SegmentSync& sync);
-  /// After a failure all blocks that were not acknowledged are forgotten, also those written
-  /// since.
+  /// `sync` is the one that began, where it was. After a failure all blocks that were not
+  /// acknowledged are forgotten, also those written since.
   Status end(SegmentSync& sync);
 
   /// Errors: not_found, invalid_argument.
@@ -169,7 +169,7 @@ class BlockStore {
   Status write(const Record& record, ConstByteSpan bytes);
   Status write_once(const Record& record, ConstByteSpan bytes);
   bool is_full_for(std::uint64_t bytes) const;
-  bool is_busy() const { return writing_ > 0 || is_syncing_ || is_dirty_; }
+  bool is_busy() const { return writing_ > 0 || syncing_ != nullptr || is_dirty_; }
   void end_segment();
   Status begin_segment();
   Status make_room_for_segment(std::string& old_path);
@@ -177,7 +177,8 @@ class BlockStore {
   void note_leaving();
   Status check_bytes(const Digest& digest, ConstByteSpan bytes) const;
   Status quarantine(const BlockRead& read, const std::string& reason, Status cause);
-  bool is_where_it_was(const BlockRead& read) const;
+  std::optional<Place> where_it_was(const BlockRead& read) const;
+  const PlacedRecord* kept_copy(BlockHash hash) const;
   void forget_unacknowledged(BlockHash hash);
   void acknowledge(const PlacedRecord& synced);
   std::uint64_t bytes_on_disk() const;
@@ -194,7 +195,7 @@ class BlockStore {
   std::uint64_t unsaved_bytes_ = 0;       // of segments that ended since the last checkpoint
   std::size_t writing_ = 0;               // records
   bool is_dirty_ = false;                 // records were written that no sync has covered
-  bool is_syncing_ = false;
+  const SegmentSync* syncing_ = nullptr;  // that is under way
   BlockIndex index_;
   std::uint64_t freed_ = 0;                   // bytes, since the last record was written
   std::uint64_t refused_ = 0;                 // records since then, for which nothing was freed

@@ -161,6 +161,37 @@ TEST_F(BlockStoreTest, what_is_leaving_is_where_it_was_until_what_was_put_again_
   EXPECT_FALSE(store->find(1)) << "the sync of a copy does not bring it back";
 }
 
+TEST_F(BlockStoreTest, what_was_put_again_outlives_its_old_copy_that_is_found_wrong) {
+  BlockDirectory block_directory;
+  const BlockStoreOptions small{.segment_bytes = 100'000,
+                                .capacity_bytes = 400'000,
+                                .block_directory = &block_directory,
+                                .tier = 3};
+  auto store = open_store(files_, small);
+  for (BlockHash hash = 1; !store->is_leaving(1); ++hash) put(*store, hash, hash);
+  ASSERT_TRUE(store->is_leaving(2));
+  ASSERT_TRUE(store->sync().ok());
+  const std::uint64_t first = kSegmentPage,
+                      second = first + room_of({.length = testing::bytes_of_block(1).size()});
+  for (const std::uint64_t record : {first, second}) spoil(path_of(1), record + kSegmentPage + 17);
+  put(*store, 1, 1);
+  SegmentSync sync;
+  ASSERT_TRUE(store->begin(sync));
+  put(*store, 2, 2);
+  for (const BlockHash hash : {1U, 2U}) {  // one that is being synced, and one that is not
+    EXPECT_EQ(get_block(*store, hash).code(), Code::corrupt) << hash;
+    EXPECT_EQ(block_directory.tiers_of(hash), 0U) << hash << ": nothing of it is there for good";
+    EXPECT_TRUE(get_block(*store, hash).ok()) << hash;
+  }
+  (void)store->device().finish(sync.request);
+  ASSERT_TRUE(store->end(sync).ok());
+  EXPECT_EQ(block_directory.tiers_of(1), 0b1000U);
+  EXPECT_EQ(block_directory.tiers_of(2), 0U);
+  ASSERT_TRUE(store->sync().ok());
+  EXPECT_EQ(block_directory.tiers_of(2), 0b1000U);
+  expect_all(*store, 1, 2);
+}
+
 TEST_F(BlockStoreTest, a_sync_acknowledges_nothing_that_was_put_since_it_began) {
   BlockDirectory block_directory;
   auto store = open_store(files_, {.block_directory = &block_directory, .tier = 3});
