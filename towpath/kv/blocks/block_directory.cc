@@ -60,7 +60,7 @@ struct alignas(128) BlockDirectory::Shard {
   Events news TOWPATH_GUARDED_BY(mutex);
 
   void report(const BlockEvent& event, std::size_t at_most) TOWPATH_REQUIRES(mutex) {
-    if (news.events.size() < at_most)
+    if (news.events.size() < std::max(at_most, known.size() / kBlocksPerEvent))
       news.events.push_back(event);
     else
       news.some_were_lost = true;
@@ -148,6 +148,15 @@ BlockDirectory::Events BlockDirectory::take_events() {
     all.some_were_lost = all.some_were_lost || some.some_were_lost;
   }
   return all;
+}
+
+std::size_t BlockDirectory::size() const {
+  std::size_t blocks = 0;
+  for (std::size_t i = 0; i < kShards; ++i) {
+    const MutexLock lock(shards_[i].mutex);
+    blocks += shards_[i].known.size();
+  }
+  return blocks;
 }
 
 std::vector<BlockEvent> BlockDirectory::snapshot() const {

@@ -43,7 +43,9 @@ struct BlockEvent {
 
 class BlockDirectory {
  public:
-  /// Keeps at most about `kept_events` that were not taken.
+  /// What is lost costs a reading of all that is there: that is to be rare.
+  static constexpr std::size_t kBlocksPerEvent = 8;
+  /// Keeps at most about `kept_events` that were not taken, or one for so many blocks.
   explicit BlockDirectory(std::size_t kept_events = std::size_t{1} << 16U);
   ~BlockDirectory();
 
@@ -54,6 +56,8 @@ class BlockDirectory {
   /// Bit i: tier i has it.
   std::uint16_t tiers_of(BlockHash hash) const;
   std::optional<TierIndex> fastest(BlockHash hash) const;
+  /// Blocks that some tier has. Cost: as take_events().
+  std::size_t size() const;
   /// 0: nobody has said, or no tier has it.
   TenantId tenant_of(BlockHash hash) const;
 

@@ -215,9 +215,20 @@ TEST(BlockDirectoryTest, news_that_nobody_takes_are_dropped_and_that_is_reported
   for (BlockHash hash = 0; hash < 1000; ++hash) block_directory.add(hash, 0);
   const auto events = block_directory.take_events();
   EXPECT_TRUE(events.some_were_lost);
-  EXPECT_LE(events.events.size(), 64U);
+  EXPECT_LE(events.events.size(), 1000U / 8) << "one for every eighth block";
   EXPECT_EQ(block_directory.snapshot().size(), 1000U);
+  EXPECT_EQ(block_directory.size(), 1000U);
   EXPECT_FALSE(block_directory.take_events().some_were_lost);
+}
+
+TEST(BlockDirectoryTest, of_many_blocks_a_part_may_change_before_news_are_dropped) {
+  BlockDirectory block_directory(64);
+  for (BlockHash hash = 0; hash < 64'000; ++hash) block_directory.add(hash, 0);
+  (void)block_directory.take_events();
+  for (BlockHash hash = 0; hash < 4'000; ++hash) block_directory.remove(hash, 0);
+  const auto events = block_directory.take_events();
+  EXPECT_FALSE(events.some_were_lost);
+  EXPECT_EQ(events.events.size(), 4'000U);
 }
 
 /// The pool as a map and a list: what is registered, how often it is held, in which order let go.

@@ -232,6 +232,20 @@ TEST(ConnectorTest, a_hint_stays_open_when_more_has_changed_than_is_kept) {
   EXPECT_TRUE(engine.scheduler->holds(Engine::first_hash(7)));
 }
 
+TEST(ConnectorTest, a_part_of_many_blocks_may_change_between_two_reports) {
+  constexpr BlockHash kMany = 700'000, kChanged = 70'000;
+  Engine engine(nullptr);
+  for (BlockHash hash = 1; hash <= kMany; ++hash) engine.block_directory->add(hash, 1);
+  EXPECT_TRUE(engine.keeper->take_news().is_anew);
+  for (BlockHash hash = 1; hash <= kChanged; ++hash) engine.block_directory->remove(hash, 1);
+  const TieredKeeper::News news = engine.keeper->take_news();
+  EXPECT_FALSE(news.is_anew) << "an eighth may";
+  EXPECT_THAT(news.lost, SizeIs(kChanged));
+  for (BlockHash hash = kChanged + 1; hash <= kMany; ++hash)
+    engine.block_directory->remove(hash, 1);
+  EXPECT_TRUE(engine.keeper->take_news().is_anew) << "all may not";
+}
+
 TEST(ConnectorTest, memory_that_changed_is_a_failed_block_or_comes_from_the_file) {
   sys::MemoryFileSystem disk;
   for (sys::MemoryFileSystem* files : {static_cast<sys::MemoryFileSystem*>(nullptr), &disk}) {

@@ -286,7 +286,11 @@ void TieredKeeper::hear_news() {
   if (collector_) collector_->note(events);
   news_.some_were_lost = news_.some_were_lost || events.some_were_lost;
   news_.events.insert(news_.events.end(), events.events.begin(), events.events.end());
-  if (news_.events.size() > kMostKept) news_ = {.events = {}, .some_were_lost = true};
+  if (news_.events.size() <= kMostKept) return;
+  // As the directory does, and as a report has room for.
+  const std::size_t most = block_directory_->size() / BlockDirectory::kBlocksPerEvent;
+  if (news_.events.size() > std::min(most, kMostReported / 4))
+    news_ = {.events = {}, .some_were_lost = true};
 }
 
 TieredKeeper::News TieredKeeper::take_news(std::size_t most) {
