@@ -12,6 +12,10 @@ bool is_due(const std::optional<Instant>& before, Duration pause, Instant now) {
   return !before || now - *before >= pause;
 }
 
+bool hears_changes(const std::pair<const std::string, KnownPeers::Peer>& known) {
+  return known.second.edition.has_value();
+}
+
 }  // namespace
 
 CatalogueExchange::CatalogueExchange(CatalogueExchangeOptions options,
@@ -47,7 +51,6 @@ bool CatalogueExchange::is_missed(Instant now) const {
 bool CatalogueExchange::has_to_report_all(Instant now) const {
   const CatalogueJournal& journal = leases_.journal();
   const auto is_covered = [&](const auto& entry) { return journal.covers(entry.second); };
-  const auto hears_changes = [](const auto& entry) { return entry.second.edition.has_value(); };
   return is_due(reported_all_at_, options_.report_again, now) || is_missed(now) ||
          leases_.known().met() != reported_met_ || !journal.covers(reported_edition_) ||
          !std::ranges::all_of(behind_, is_covered) ||
@@ -69,10 +72,32 @@ void CatalogueExchange::report(Instant now) {
 void CatalogueExchange::report_all(Instant now) {
   reported_all_at_ = now;
   is_one_missing_ = false;
+  const Status made = has_to_encode() ? encode_whole() : Status();
   reported_met_ = leases_.known().met();
-  const Result<Bytes> catalogue = leases_.catalogue();
-  note(catalogue.ok() ? place_->publish(metadata_name(leases_.name()), *catalogue)
-                      : catalogue.status());
+  note(made.ok() ? place_->publish(metadata_name(leases_.name()), whole_) : made);
+}
+
+/// Changes say what the last whole lacks, but not to those that were just met (they may not know us
+/// yet), to those that hear no changes, and to one that is lost, which takes only what it has not
+/// seen for a sign of life.
+bool CatalogueExchange::has_to_encode() const {
+  const CatalogueJournal& journal = leases_.journal();
+  const Result<Bytes> package = leases_.package();
+  if (!package.ok() || *package != whole_package_ || !journal.covers(whole_edition_)) return true;
+  if (whole_edition_ == journal.edition()) return false;
+  const auto is_lost = [this](const auto& known) { return leases_.is_lost(known.first); };
+  const auto& all = leases_.known().all();
+  return leases_.known().met() != reported_met_ || !std::ranges::all_of(all, hears_changes) ||
+         std::ranges::any_of(all, is_lost);
+}
+
+/// Has the package last: without it the next round encodes again.
+Status CatalogueExchange::encode_whole() {
+  whole_package_.clear();
+  TOWPATH_TRY(whole_, leases_.catalogue());
+  whole_edition_ = leases_.journal().edition();
+  TOWPATH_TRY(whole_package_, leases_.package());
+  return {};
 }
 
 void CatalogueExchange::report_changes(const std::string& peer, std::uint64_t from) {

@@ -1,10 +1,11 @@
 // CatalogueExchange: reports at a rendezvous what is here, and learns what others report there.
 //
-// The whole is reported there when somebody was met who may not know it yet, and now and then
-// again, for those who were not listening. Who has been met gets what has changed, and now and then
-// that nothing has; who finds that some of it is missing says so, and gets that again, or the
-// whole where it is too much. Where a place notifies nobody of changes (a scope; guests of a
-// rendezvous host), others whose catalogue is wanted are asked for by their names, again and again.
+// The whole is reported there when somebody was met that may not know it yet, and now and then
+// again, for those who were not listening: the same bytes, while changes say the rest, since it may
+// list a million blocks. A peer that has been met gets what has changed, and now and then that
+// nothing has; one that finds that some of it is missing says so, and gets that again, or the whole
+// where it is too much. Where a place notifies nobody of changes (a scope; guests of a rendezvous
+// host), others whose catalogue is wanted are asked for by their names, again and again.
 // Thread: loop, the leases'.
 #pragma once
 
@@ -58,6 +59,8 @@ class CatalogueExchange {
   bool is_missed(Instant now) const;
   void report(Instant now);
   void report_all(Instant now);
+  bool has_to_encode() const;
+  Status encode_whole();
   void report_changes(const std::string& peer, std::uint64_t from);
   void ask_all(Instant now);
   void ask(const std::string& name);
@@ -71,6 +74,9 @@ class CatalogueExchange {
   const Instant began_ = clock_.now();
   std::uint64_t reported_edition_ = 0;           // to those who have been met
   std::uint64_t reported_met_ = 0;               // how many had been, when all was reported
+  Bytes whole_;                                  // as it was encoded last
+  Bytes whole_package_;                          // that is in it; empty: there is none
+  std::uint64_t whole_edition_ = 0;              // the same
   std::map<std::string, std::uint64_t> behind_;  // who said so, and since when
   std::optional<Instant> reported_at_;
   std::optional<Instant> reported_all_at_;

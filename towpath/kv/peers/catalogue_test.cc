@@ -14,6 +14,7 @@ namespace towpath::kv {
 namespace {
 
 using blockcopy::testing::kBlocks;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using testing::Holder;
 using ::testing::IsEmpty;
@@ -98,16 +99,23 @@ TEST(CatalogueJournalTest, a_hundred_changes_of_many_blocks_are_reported_in_a_ki
   RecordProperty("changes_bytes", std::to_string(encode(reported).value().size()));
 }
 
+CatalogueExchangeOptions again_after(Duration report_again) {
+  return {.report_again = report_again};
+}
+
 /// Two at one place, who hear what the other says when the test lets them.
 struct Pair {
-  explicit Pair(Duration report_again = std::chrono::hours(1)) {
-    for (Holder* each : {&far, &near})
-      each->keeper->peers()->join(rendezvous::InProcess::open(directory).value(),
-                                  {.pace = Duration::zero(), .report_again = report_again});
+  explicit Pair(const CatalogueExchangeOptions& options = again_after(std::chrono::hours(1))) {
+    for (Holder* each : {&far, &near}) join(*each, options);
     EXPECT_TRUE(run::eventually([&] {
       step();
       return agree() && near.node.agent->peer("far").ok() && far.node.agent->peer("near").ok();
     }));
+  }
+  void join(Holder& holder, CatalogueExchangeOptions options) const {
+    options.pace = Duration::zero();
+    holder.keeper->peers()->join(rendezvous::InProcess::open(directory).value(),
+                                 std::move(options));
   }
   void step() {
     for (Holder* each : {&far, &near}) {
@@ -162,6 +170,66 @@ TEST(CatalogueTest, a_block_that_a_full_catalogue_lacks_is_in_it_again_when_a_pe
   EXPECT_TRUE(run::eventually([&] {
     pair.step();
     return journal.is_here(11);
+  }));
+}
+
+/// Hears at the pair's place what far publishes there.
+struct Watcher {
+  explicit Watcher(const Pair& pair) : place(rendezvous::InProcess::open(pair.directory).value()) {
+    place->watch([this](const rendezvous::Change& change) {
+      if (change.name.agent == "far" && change.metadata) wholes.push_back(*change.metadata);
+    });
+  }
+  /// Of the last one.
+  std::uint64_t edition() const { return decode_catalogue(wholes.back()).value().edition.value(); }
+
+  std::unique_ptr<rendezvous::Rendezvous> place;
+  std::vector<Bytes> wholes;
+};
+
+TEST(CatalogueTest, the_whole_is_published_again_as_it_is_while_changes_say_the_rest) {
+  Pair pair(again_after(std::chrono::milliseconds(1)));
+  Watcher watcher(pair);
+  const auto hears_more = [&](auto&& is_enough) {
+    return run::eventually([&, before = watcher.wholes.size()] {
+      pair.step();
+      (void)watcher.place->progress();
+      return watcher.wholes.size() > before && is_enough();
+    });
+  };
+  for (BlockHash hash = 1; hash <= 3; ++hash) {
+    pair.far.put(hash);
+    ASSERT_TRUE(pair.come_to_agree());
+    ASSERT_TRUE(hears_more([] { return true; }));
+  }
+  EXPECT_THAT(watcher.wholes, Each(watcher.wholes.front()));
+  (void)pair.far.node.add({"another"});
+  EXPECT_TRUE(hears_more([&] { return watcher.wholes.back() != watcher.wholes.front(); }))
+      << "changes do not say which layouts there are";
+}
+
+TEST(CatalogueTest, the_whole_lacks_nothing_for_a_newcomer_and_for_one_that_is_lost) {
+  Pair pair(again_after(std::chrono::milliseconds(1)));
+  const CatalogueJournal& journal = pair.far.keeper->peers()->journal();
+  Watcher watcher(pair);
+  const auto lacks_nothing = [&] {
+    (void)watcher.place->progress();
+    return !watcher.wholes.empty() && watcher.edition() == journal.edition();
+  };
+  pair.far.put(1);
+  ASSERT_TRUE(pair.come_to_agree());
+  Holder newcomer("newcomer", {});
+  pair.join(newcomer, again_after(std::chrono::hours(1)));
+  EXPECT_TRUE(run::eventually([&] {
+    pair.step();
+    (void)newcomer.keeper->take_news();
+    return lacks_nothing();
+  }));
+  pair.far.put(2);
+  ASSERT_TRUE(pair.far.node.agent->forget_peer("near").ok());
+  EXPECT_TRUE(run::eventually([&] {
+    pair.step();
+    return lacks_nothing();
   }));
 }
 
@@ -270,7 +338,7 @@ TEST(CatalogueTest, a_lost_notification_is_asked_for_again) {
 }
 
 TEST(CatalogueTest, where_the_last_was_lost_the_word_that_nothing_changed_reports_so) {
-  Pair pair{std::chrono::milliseconds(1)};
+  Pair pair(again_after(std::chrono::milliseconds(1)));
   bool is_lost = false;
   pair.hinder = [&](Holder&, const agent::Notification& note) {
     return has_news(note) && !std::exchange(is_lost, true);

@@ -56,9 +56,11 @@ Result<Bytes> PeerLeases::catalogue() {
                 .hashes = journal_.here(),
                 .edition = journal_.edition()};
   all.tenants = sort_by_tenant(all.hashes);
-  TOWPATH_TRY(all.package, options_.manager->export_package());
+  TOWPATH_TRY(all.package, package());
   return encode(all);
 }
+
+Result<Bytes> PeerLeases::package() const { return options_.manager->export_package(); }
 
 std::vector<CatalogueChanges> PeerLeases::changes_since(std::uint64_t edition) const {
   std::vector<CatalogueChanges> all = journal_.since(edition);

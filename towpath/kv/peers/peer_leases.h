@@ -32,6 +32,8 @@ class PeerLeases {
   void join(std::unique_ptr<rendezvous::Rendezvous> place, CatalogueExchangeOptions options = {});
   /// What others need to lease from here. Errors: those of exporting the layouts.
   Result<Bytes> catalogue();
+  /// The layouts in it, as they are now. Errors: the same.
+  Result<Bytes> package() const;
   /// Of the tiers that the leases were made with: blocks came or went.
   void note_changes(const BlockDirectory::Events& news);
   const CatalogueJournal& journal() const { return journal_; }
