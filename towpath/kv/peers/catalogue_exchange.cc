@@ -43,17 +43,18 @@ bool CatalogueExchange::has_to_report(Instant now) const {
                 now);
 }
 
+/// Somebody may find nothing at the place, or needs the whole from there. Those that are behind say
+/// so again until they have it.
 bool CatalogueExchange::is_missed(Instant now) const {
-  return is_one_missing_ && is_due(reported_all_at_, options_.report_to_missing, now);
+  const auto is_covered = [&](const auto& peer) { return leases_.journal().covers(peer.second); };
+  return (is_one_missing_ || !std::ranges::all_of(behind_, is_covered)) &&
+         is_due(reported_all_at_, options_.report_to_missing, now);
 }
 
 /// Changes alone will not do.
 bool CatalogueExchange::has_to_report_all(Instant now) const {
-  const CatalogueJournal& journal = leases_.journal();
-  const auto is_covered = [&](const auto& entry) { return journal.covers(entry.second); };
   return is_due(reported_all_at_, options_.report_again, now) || is_missed(now) ||
-         leases_.known().met() != reported_met_ || !journal.covers(reported_edition_) ||
-         !std::ranges::all_of(behind_, is_covered) ||
+         leases_.known().met() != reported_met_ || !leases_.journal().covers(reported_edition_) ||
          !std::ranges::all_of(leases_.known().all(), hears_changes);
 }
 

@@ -36,7 +36,8 @@ struct CatalogueExchangeOptions {
   Duration pace = std::chrono::milliseconds(200);
   std::optional<Duration> report_pace{};             ///< of the former alone; nothing: as `pace`
   Duration report_again = std::chrono::seconds(10);  ///< the whole; and asks for it
-  /// Sooner, where one of the others is missing: the place may have begun anew, and know nobody.
+  /// Sooner, where one of the others is missing (the place may have begun anew, and know nobody),
+  /// or is behind by more than changes say.
   Duration report_to_missing = std::chrono::seconds(1);
 };
 

@@ -233,6 +233,44 @@ TEST(CatalogueTest, the_whole_lacks_nothing_for_a_newcomer_and_for_one_that_is_l
   }));
 }
 
+/// More than changes say, one behind the other.
+void put_many(Pair& pair) {
+  for (BlockHash hash = 1'000; hash < 1'000 + CatalogueJournal::kMostKept + 1'000; ++hash)
+    (void)pair.far.block_directory->add(hash, 0);
+  (void)pair.far.keeper->take_news();
+  ASSERT_TRUE(pair.come_to_agree());
+}
+
+TEST(CatalogueTest, one_that_says_again_and_again_that_it_lacks_all_is_no_reason_for_more_wholes) {
+  Pair pair({.report_again = std::chrono::hours(1), .report_to_missing = std::chrono::hours(1)});
+  put_many(pair);
+  Watcher watcher(pair);
+  const PeerMessage behind{.word = PeerMessage::Word::behind,
+                           .changes = {.layout = pair.known()->layout.id, .from = 0}};
+  for (int i = 0; i < 10; ++i) {
+    pair.pass(pair.far,
+              {.from = pair.near.node.agent->identity(), .message = encode(behind).value()});
+    pair.step();
+    (void)watcher.place->progress();
+  }
+  EXPECT_THAT(watcher.wholes, SizeIs(::testing::Le(1U)));
+}
+
+TEST(CatalogueTest, one_that_failed_gets_the_whole_as_it_was_published_and_changes) {
+  Pair pair({.report_again = std::chrono::hours(1), .report_to_missing = Duration::zero()});
+  pair.far.put(11);
+  put_many(pair);
+  const Digest published = pair.known()->catalogue;
+  Watcher watcher(pair);
+  EXPECT_FALSE(pair.near.get(11).ok()) << "nobody drives the owner";
+  ASSERT_THAT(pair.known()->hashes, IsEmpty());
+  pair.far.put(1);
+  EXPECT_TRUE(pair.come_to_agree());
+  (void)watcher.place->progress();
+  ASSERT_THAT(watcher.wholes, SizeIs(1));
+  EXPECT_EQ(digest_of(watcher.wholes.front(), 0), published);
+}
+
 PeerMessage::Word word_of(const agent::Notification& note) {
   return decode_peer_message(note.message).value().word;
 }
