@@ -392,6 +392,9 @@ TEST(CatalogueTest, an_older_catalogue_is_ignored_and_so_is_one_of_another_life)
   pair.far.put(2);
   ASSERT_TRUE(pair.come_to_agree());
   EXPECT_TRUE(pair.near.learn(older).ok());
+  Catalogue foreign = decode_catalogue(older).value();
+  foreign.name_space = "another";
+  EXPECT_TRUE(pair.near.learn(encode(foreign).value()).ok()) << "what is in it does not matter";
   EXPECT_TRUE(pair.agree());
   const AgentIdentity far = pair.far.node.agent->identity();
   const CatalogueChanges wrong{

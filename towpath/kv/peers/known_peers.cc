@@ -23,9 +23,9 @@ bool fit(const CacheShare& ours, const CacheShare& theirs) {
 }
 
 /// Of one life; layouts' numbers grow in it.
-bool is_older(const KnownPeers::Peer& than, const KnownPeers::Peer& catalogue) {
-  if (catalogue.layout.owner != than.layout.owner) return false;
-  if (catalogue.layout.id != than.layout.id) return catalogue.layout.id < than.layout.id;
+bool is_older(const KnownPeers::Peer& than, const Catalogue& catalogue, const AgentIdentity& of) {
+  if (of.incarnation != than.layout.owner) return false;
+  if (catalogue.layout != than.layout.id) return catalogue.layout < than.layout.id;
   return catalogue.edition.value_or(0) < than.edition.value_or(0);
 }
 
@@ -72,8 +72,8 @@ Status KnownPeers::learn(ConstByteSpan bytes) {
   const auto met = peers_.find(name);
   const bool is_known = met != peers_.end();
   if (is_known && met->second.catalogue == digest && !met->second.is_behind()) return {};
+  if (is_known && is_older(met->second, all, package.agent)) return {};
   TOWPATH_TRY(Peer peer, open(all, package));
-  if (is_known && is_older(met->second, peer)) return {};
   peer.catalogue = digest;
   if (is_known && met->second.layout == peer.layout) peer.newest = met->second.newest;
   TOWPATH_TRY((is_known ? manager_.refresh(all.package) : manager_.import_package(all.package)));
