@@ -127,8 +127,14 @@ void CatalogueExchange::ask_all(Instant now) {
     const KnownPeers::Peer* const peer = leases_.known().find(name);
     const bool is_wanted =
         peer == nullptr || !peer->edition || peer->is_behind() || leases_.is_lost(name);
-    if (asks_for_all || is_wanted) ask(name);
+    if (is_wanted || (asks_for_all && is_silent(*peer, now))) ask(name);
   }
+}
+
+/// What it says about its changes comes once in report_again, and may take a while. A peer that has
+/// forgotten us says nothing.
+bool CatalogueExchange::is_silent(const KnownPeers::Peer& peer, Instant now) const {
+  return is_due(peer.heard_at, 2 * options_.report_again, now);
 }
 
 /// Who is not there is forgotten; who does not answer now is not.

@@ -5,7 +5,8 @@
 // list a million blocks. A peer that has been met gets what has changed, and now and then that
 // nothing has; one that finds that some of it is missing says so, and gets that again, or the whole
 // where it is too much. Where a place notifies nobody of changes (a scope; guests of a rendezvous
-// host), others whose catalogue is wanted are asked for by their names, again and again.
+// host), others whose catalogue is wanted are asked for by their names, again and again; those that
+// report their changes are not.
 // Thread: loop, the leases'.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include <towpath/core/clock.h>
+#include <towpath/kv/peers/known_peers.h>
 #include <towpath/rendezvous/rendezvous.h>
 
 namespace towpath::kv {
@@ -34,8 +36,9 @@ struct CatalogueExchangeOptions {
   std::string group;
   /// Between two rounds in which something is reported, and two questions to one of the others.
   Duration pace = std::chrono::milliseconds(200);
-  std::optional<Duration> report_pace{};             ///< of the former alone; nothing: as `pace`
-  Duration report_again = std::chrono::seconds(10);  ///< the whole; and asks for it
+  std::optional<Duration> report_pace{};  ///< of the former alone; nothing: as `pace`
+  /// The whole; and asks for those of others that have not been heard of for twice as long.
+  Duration report_again = std::chrono::seconds(10);
   /// Sooner, where one of the others is missing (the place may have begun anew, and know nobody),
   /// or is behind by more than changes say.
   Duration report_to_missing = std::chrono::seconds(1);
@@ -64,6 +67,7 @@ class CatalogueExchange {
   Status encode_whole();
   void report_changes(const std::string& peer, std::uint64_t from);
   void ask_all(Instant now);
+  bool is_silent(const KnownPeers::Peer& peer, Instant now) const;
   void ask(const std::string& name);
   void learn(const rendezvous::Change& change);
   void note(const Status& status);

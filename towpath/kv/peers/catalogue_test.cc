@@ -25,18 +25,43 @@ CatalogueExchangeOptions again_after(Duration report_again) {
   return {.report_again = report_again};
 }
 
+/// A place as it is; counts what is asked for there.
+struct CountedPlace : rendezvous::Rendezvous {
+  CountedPlace(std::shared_ptr<rendezvous::Directory> directory, std::size_t& counter)
+      : place(rendezvous::InProcess::open(std::move(directory)).value()), fetches(counter) {}
+  Status publish(const rendezvous::MetadataName& name, ConstByteSpan metadata) override {
+    return place->publish(name, metadata);
+  }
+  Status withdraw(const rendezvous::MetadataName& name) override { return place->withdraw(name); }
+  Result<rendezvous::FetchId> fetch(const rendezvous::MetadataName& name, run::Deadline deadline,
+                                    rendezvous::FetchDone done) override {
+    ++fetches;
+    return place->fetch(name, deadline, std::move(done));
+  }
+  void cancel(rendezvous::FetchId fetch) override { place->cancel(fetch); }
+  void watch(rendezvous::ChangeSeen seen) override { place->watch(std::move(seen)); }
+  std::size_t progress() override { return place->progress(); }
+  int wait_fd() const noexcept override { return place->wait_fd(); }
+
+  std::unique_ptr<rendezvous::Rendezvous> place;
+  std::size_t& fetches;
+};
+
 /// Two at one place, who hear what the other says when the test lets them.
 struct Pair {
-  explicit Pair(const CatalogueExchangeOptions& options = again_after(std::chrono::hours(1))) {
+  explicit Pair(const CatalogueExchangeOptions& options = again_after(std::chrono::hours(1)),
+                const Clock* clock = nullptr)
+      : far("far", {.clock = clock}),
+        near("near", {.timeout = std::chrono::milliseconds(1), .clock = clock}) {
     for (Holder* each : {&far, &near}) join(*each, options);
     EXPECT_TRUE(run::eventually([&] {
       step();
       return agree() && near.node.agent->peer("far").ok() && far.node.agent->peer("near").ok();
     }));
   }
-  void join(Holder& holder, CatalogueExchangeOptions options) const {
+  void join(Holder& holder, CatalogueExchangeOptions options) {
     options.pace = Duration::zero();
-    holder.keeper->peers()->join(rendezvous::InProcess::open(directory).value(),
+    holder.keeper->peers()->join(std::make_unique<CountedPlace>(directory, fetches),
                                  std::move(options));
   }
   void step() {
@@ -72,7 +97,8 @@ struct Pair {
   }
 
   std::shared_ptr<rendezvous::Directory> directory = std::make_shared<rendezvous::Directory>();
-  Holder far{"far", {}}, near{"near", {.timeout = std::chrono::milliseconds(1)}};
+  std::size_t fetches = 0;
+  Holder far, near;
   std::function<bool(Holder&, const agent::Notification&)> hinder;  // true: it does not come, now
 };
 
@@ -191,6 +217,25 @@ TEST(CatalogueTest, one_that_failed_gets_the_whole_as_it_was_published_and_chang
   (void)watcher.place->progress();
   ASSERT_THAT(watcher.wholes, SizeIs(1));
   EXPECT_EQ(digest_of(watcher.wholes.front(), 0), published);
+}
+
+TEST(CatalogueTest, a_peer_that_reports_its_changes_is_not_asked_for_its_catalogue) {
+  constexpr Duration kAgain = std::chrono::seconds(10);
+  ManualClock clock;
+  Pair pair({.others = {"far"}, .report_again = kAgain}, &clock);
+  pair.far.put(1);
+  ASSERT_TRUE(pair.come_to_agree());
+  const std::size_t before = pair.fetches;
+  for (BlockHash hash = 2; hash <= 4; ++hash) {
+    clock.advance(kAgain);
+    pair.far.put(hash);
+    ASSERT_TRUE(pair.come_to_agree());
+  }
+  EXPECT_EQ(pair.fetches, before);
+  pair.hinder = [&](Holder& to, const agent::Notification&) { return &to == &pair.near; };
+  clock.advance(2 * kAgain);
+  pair.step();
+  EXPECT_EQ(pair.fetches, before + 1) << "it may have forgotten us";
 }
 
 PeerMessage::Word word_of(const agent::Notification& note) {

@@ -39,10 +39,11 @@ struct Holder {
     bool collects = false;
     bool hands_over = false;
     std::uint32_t quota_percent = 0;
-    bool in_pieces = false;  ///< each block of its memory
+    bool in_pieces = false;        ///< each block of its memory
+    const Clock* clock = nullptr;  ///< what it has with peers goes by; null: the node's
   };
   explicit Holder(const std::string& name, const Options& reported)
-      : options(reported), node(name) {
+      : options(reported), node(name, {.clock = reported.clock}) {
     TieredKeeperParts parts{.clock = &node.clock, .memory = node.build(kind(), options.heads)};
     block_directory = parts.block_directory.get();
     if (options.disk != nullptr)

@@ -75,7 +75,10 @@ Status KnownPeers::learn(ConstByteSpan bytes) {
   if (is_known && is_older(met->second, all, package.agent)) return {};
   TOWPATH_TRY(Peer peer, open(all, package));
   peer.catalogue = digest;
-  if (is_known && met->second.layout == peer.layout) peer.newest = met->second.newest;
+  if (is_known && met->second.layout == peer.layout) {
+    peer.newest = met->second.newest;
+    peer.heard_at = met->second.heard_at;
+  }
   TOWPATH_TRY((is_known ? manager_.refresh(all.package) : manager_.import_package(all.package)));
   Peer& known = peers_[name];
   if (known.layout.owner != peer.layout.owner) ++met_;
@@ -109,6 +112,7 @@ void KnownPeers::hear(const AgentIdentity& from, const CatalogueChanges& changes
   const bool is_same = changes.layout == peer.layout.id;
   if (!peer.edition || changes.layout < peer.layout.id) return;
   if (is_same && changes.to <= peer.failed_at) return;
+  peer.heard_at = manager_.clock().now();
   peer.newest = std::max(peer.newest, is_same ? changes.to : UINT64_MAX);
   if (is_same && changes.from <= *peer.edition && changes.to > *peer.edition) apply(peer, changes);
 }
@@ -139,6 +143,7 @@ void KnownPeers::lose_all(const std::string& name) {
   if (known == peers_.end()) return;
   Peer& peer = known->second;
   peer.newest = 0;
+  peer.heard_at.reset();
   if (peer.edition) peer.failed_at = std::max(peer.failed_at, std::exchange(*peer.edition, 0));
   for (const BlockHash hash : std::exchange(peer.hashes, {})) report(hash);
 }

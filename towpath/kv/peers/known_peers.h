@@ -50,6 +50,7 @@ class KnownPeers {
     std::optional<std::uint64_t> edition;  ///< of the hashes; nothing: it reports no changes
     std::uint64_t newest = 0;              ///< that was heard of
     std::uint64_t failed_at = 0;           ///< what was known when it failed is no news
+    std::optional<Instant> heard_at;  ///< when it reported changes last, or that there are none
 
     bool is_behind() const { return edition && *edition < newest; }
   };
