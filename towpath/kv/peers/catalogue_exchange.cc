@@ -73,7 +73,7 @@ void CatalogueExchange::report(Instant now) {
 void CatalogueExchange::report_all(Instant now) {
   reported_all_at_ = now;
   is_one_missing_ = false;
-  const Status made = has_to_encode() ? encode_whole() : Status();
+  const Status made = has_to_encode(now) ? encode_whole(now) : Status();
   reported_met_ = leases_.known().met();
   note(made.ok() ? place_->publish(metadata_name(leases_.name()), whole_) : made);
 }
@@ -81,11 +81,12 @@ void CatalogueExchange::report_all(Instant now) {
 /// Changes say what the last whole lacks, but not to those that were just met (they may not know us
 /// yet), to those that hear no changes, and to one that is lost, which takes only what it has not
 /// seen for a sign of life.
-bool CatalogueExchange::has_to_encode() const {
+bool CatalogueExchange::has_to_encode(Instant now) const {
   const CatalogueJournal& journal = leases_.journal();
   const Result<Bytes> package = leases_.package();
   if (!package.ok() || *package != whole_package_ || !journal.covers(whole_edition_)) return true;
   if (whole_edition_ == journal.edition()) return false;
+  if (is_due(encoded_at_, options_.refresh, now)) return true;
   const auto is_lost = [this](const auto& known) { return leases_.is_lost(known.first); };
   const auto& all = leases_.known().all();
   return leases_.known().met() != reported_met_ || !std::ranges::all_of(all, hears_changes) ||
@@ -93,7 +94,8 @@ bool CatalogueExchange::has_to_encode() const {
 }
 
 /// Has the package last: without it the next round encodes again.
-Status CatalogueExchange::encode_whole() {
+Status CatalogueExchange::encode_whole(Instant now) {
+  encoded_at_ = now;
   whole_package_.clear();
   TOWPATH_TRY(whole_, leases_.catalogue());
   whole_edition_ = leases_.journal().edition();
@@ -123,11 +125,13 @@ void CatalogueExchange::ask_all(Instant now) {
                                  .changes = {.layout = peer.layout.id, .from = *peer.edition}}));
   const bool asks_for_all = is_due(asked_all_at_, options_.report_again, now);
   if (asks_for_all) asked_all_at_ = now;
+  const bool refreshes = is_due(refreshed_at_, options_.refresh, now);
+  if (refreshes) refreshed_at_ = now;
   for (const std::string& name : options_.others) {
     const KnownPeers::Peer* const peer = leases_.known().find(name);
     const bool is_wanted =
         peer == nullptr || !peer->edition || peer->is_behind() || leases_.is_lost(name);
-    if (is_wanted || (asks_for_all && is_silent(*peer, now))) ask(name);
+    if (is_wanted || refreshes || (asks_for_all && is_silent(*peer, now))) ask(name);
   }
 }
 

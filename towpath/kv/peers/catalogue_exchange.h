@@ -42,6 +42,9 @@ struct CatalogueExchangeOptions {
   /// Sooner, where one of the others is missing (the place may have begun anew, and know nobody),
   /// or is behind by more than changes say.
   Duration report_to_missing = std::chrono::seconds(1);
+  /// A whole is as old as this at most, and every peer is asked for its own as often: what was
+  /// struck off by one side alone, and of what no change speaks, comes back.
+  Duration refresh = std::chrono::minutes(1);
 };
 
 class CatalogueExchange {
@@ -63,8 +66,8 @@ class CatalogueExchange {
   bool is_missed(Instant now) const;
   void report(Instant now);
   void report_all(Instant now);
-  bool has_to_encode() const;
-  Status encode_whole();
+  bool has_to_encode(Instant now) const;
+  Status encode_whole(Instant now);
   void report_changes(const std::string& peer, std::uint64_t from);
   void ask_all(Instant now);
   bool is_silent(const KnownPeers::Peer& peer, Instant now) const;
@@ -82,7 +85,9 @@ class CatalogueExchange {
   Bytes whole_;                                  // as it was encoded last
   Bytes whole_package_;                          // that is in it; empty: there is none
   std::uint64_t whole_edition_ = 0;              // the same
+  std::optional<Instant> encoded_at_;            // the same
   std::map<std::string, std::uint64_t> behind_;  // who said so, and since when
+  std::optional<Instant> refreshed_at_;          // when all were asked
   std::optional<Instant> reported_at_;
   std::optional<Instant> reported_all_at_;
   std::optional<Instant> asked_at_;

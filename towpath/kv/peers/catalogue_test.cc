@@ -236,6 +236,11 @@ TEST(CatalogueTest, a_peer_that_reports_its_changes_is_not_asked_for_its_catalog
   clock.advance(2 * kAgain);
   pair.step();
   EXPECT_EQ(pair.fetches, before + 1) << "it may have forgotten us";
+  pair.hinder = {};
+  ASSERT_TRUE(pair.come_to_agree());
+  clock.advance(kAgain);
+  pair.step();
+  EXPECT_EQ(pair.fetches, before + 2) << "once a minute all are";
 }
 
 PeerMessage::Word word_of(const agent::Notification& note) {
