@@ -179,29 +179,49 @@ void CacheServer::listen(const run::StopToken& stop) {
 /// "CACHE/ENGINE" is an engine of the cache, or the cache itself, which is heard as well.
 void CacheServer::hear(const rendezvous::Change& change) {
   const std::size_t slash = change.name.agent.find('/');
-  if (slash == std::string::npos ||
-      !rendezvous::covers(change.name, {change.name.agent, kv::kCatalogueLabel}))
-    return;
+  const bool is_of_cache = slash != std::string::npos;
   const std::string cache = change.name.agent.substr(0, slash);
-  const std::string engine = change.name.agent.substr(slash + 1);
-  if (engine == server_name(cache)) return;
+  const std::string engine = is_of_cache ? change.name.agent.substr(slash + 1) : "";
   if (!change.metadata) {
     const run::MutexLock lock(mutex_);
     const auto served = caches_.find(cache);
-    if (served != caches_.end()) served->second->forget(engine);
+    if (is_of_cache && served != caches_.end() &&
+        rendezvous::covers(change.name, {change.name.agent, kv::kCatalogueLabel}))
+      served->second->forget(engine);
     return;
   }
-  Status learned = learn(cache, *change.metadata);
-  if (learned.ok()) return;
-  (void)place_->drop(change.name);  // or those that are refused would fill the place
+  if (!is_of_cache || change.name.label != kv::kCatalogueLabel)
+    return refuse(change.name, to_string(change.name),
+                  error(Code::invalid_argument, "it is no catalogue of a cache",
+                        "engines name this socket as their server, not as a rendezvous of peers"));
+  if (engine == server_name(cache)) {
+    const run::MutexLock lock(mutex_);
+    if (!caches_.contains(cache)) (void)place_->drop(change.name);  // it has gone, or is none
+    return;
+  }
+  Status learned = learn(cache, engine, *change.metadata);
+  if (!learned.ok())
+    refuse(change.name, cat("engine '", printable(engine), "'"), std::move(learned));
+}
+
+/// What is refused would fill the place.
+void CacheServer::refuse(const rendezvous::MetadataName& name, const std::string& subject,
+                         Status why) {
+  (void)place_->drop(name);
   const run::MutexLock lock(mutex_);
   ++refusals_.count;
-  refusals_.last = error(learned.code(), cat("engine '", printable(engine), "' is not served"))
-                       .because(std::move(learned));
+  refusals_.last = error(why.code(), cat(subject, " is not served")).because(std::move(why));
 }
 
 /// Only the listening thread, which is here, makes caches.
-Status CacheServer::learn(const std::string& cache, ConstByteSpan catalogue) {
+Status CacheServer::learn(const std::string& cache, const std::string& engine,
+                          ConstByteSpan catalogue) {
+  TOWPATH_TRY(const kv::Catalogue all, kv::decode_catalogue(catalogue));
+  TOWPATH_TRY(const blockcopy::OpenPackage package, blockcopy::open_package(all.package));
+  if (package.agent.name != engine)  // it is dropped by its agent's name when that is lost
+    return error(Code::invalid_argument,
+                 cat("its catalogue is that of agent '", printable(package.agent.name), "'"),
+                 "an engine reports itself alone");
   const auto learn_there = [&]() -> std::optional<Status> {
     const run::MutexLock lock(mutex_);
     if (is_closing_) return error(Code::cancelled, "the server ends");
@@ -210,8 +230,6 @@ Status CacheServer::learn(const std::string& cache, ConstByteSpan catalogue) {
     return served->second->learn(catalogue);
   };
   if (auto learned = learn_there()) return *std::move(learned);
-  TOWPATH_TRY(const kv::Catalogue all, kv::decode_catalogue(catalogue));
-  TOWPATH_TRY(const blockcopy::OpenPackage package, blockcopy::open_package(all.package));
   TOWPATH_TRY(const kv::CacheShare share, kv::share_of(all, package));
   if (cache_name(share) != cache)
     return error(Code::invalid_argument,

@@ -39,6 +39,7 @@ struct CacheShare;
 namespace towpath::rendezvous {
 class HostedRendezvous;
 struct Change;
+struct MetadataName;
 }  // namespace towpath::rendezvous
 
 namespace towpath::standard {
@@ -105,7 +106,10 @@ class CacheServer {
   Status serve_metrics();
   void listen(const run::StopToken& stop);
   void hear(const rendezvous::Change& change) TOWPATH_EXCLUDES(mutex_);
-  Status learn(const std::string& cache, ConstByteSpan catalogue) TOWPATH_EXCLUDES(mutex_);
+  void refuse(const rendezvous::MetadataName& name, const std::string& subject, Status why)
+      TOWPATH_EXCLUDES(mutex_);
+  Status learn(const std::string& cache, const std::string& engine, ConstByteSpan catalogue)
+      TOWPATH_EXCLUDES(mutex_);
   Result<std::uint64_t> blocks_of(const kv::CacheShare& share) const;
   Status make_cache(const std::string& name, const kv::CacheShare& share) TOWPATH_EXCLUDES(mutex_);
   Result<std::optional<std::string>> find_place() const TOWPATH_REQUIRES(mutex_);

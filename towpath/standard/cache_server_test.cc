@@ -208,7 +208,7 @@ TEST_F(CacheServerTest, memory_is_also_what_is_known_of_each_block) {
             options.memory_bytes / (kBlockBytes + kBytesPerBlockKnown));
 }
 
-/// Leaves at the server's place what any process of its user can leave there.
+/// At the server's place, where any process of its user can leave what it likes.
 class Guest {
  public:
   explicit Guest(const std::string& address)
@@ -220,6 +220,19 @@ class Guest {
       (void)place_->progress();
       return place_->standing().pending == 0;
     }));
+  }
+  /// What is found there under the name.
+  Code find(const rendezvous::MetadataName& name) {
+    std::optional<Code> found;
+    EXPECT_TRUE(place_
+                    ->fetch(name, run::Deadline::after(clock_, std::chrono::seconds(30)),
+                            [&](const Result<Bytes>& metadata) { found = metadata.code(); })
+                    .ok());
+    EXPECT_TRUE(run::eventually([&] {
+      (void)place_->progress();
+      return found.has_value();
+    }));
+    return found.value_or(Code::internal);
   }
 
  private:
@@ -262,6 +275,39 @@ TEST_F(CacheServerTest, a_block_that_would_wrap_what_it_needs_is_refused) {
   EXPECT_EQ(server->refusals().last.code(), Code::exhausted) << server->refusals().last.to_string();
   Engine engine(engine_options());
   EXPECT_TRUE(is_met(engine));
+}
+
+TEST_F(CacheServerTest, what_is_no_catalogue_of_an_engine_is_not_kept) {
+  const auto server = CacheServer::open(server_options()).value();
+  const kv::CacheShare share{.name_space = "a model",
+                             .config = {.num_blocks = 1,
+                                        .num_layers = 2,
+                                        .outer_dim = 1,
+                                        .page_size = 16,
+                                        .inner_dim = 64,
+                                        .dtype_width_bytes = 1}};
+  const Bytes of_y = catalogue_of("y", share);
+  const std::vector<rendezvous::MetadataName> names = {
+      {"stray"},
+      {"stray", kv::kCatalogueLabel},
+      {cat(cache_name(share), "/y"), "another label"},
+      {cat(cache_name(share), "/x"), kv::kCatalogueLabel}};  // and y's
+  Guest guest(address);
+  for (std::uint64_t refused = 0; refused < names.size(); ++refused) {
+    const std::string name = to_string(names[refused]);
+    ASSERT_EQ(server->refusals().count, refused) << name;
+    guest.leave(names[refused], of_y);
+    ASSERT_TRUE(run::eventually([&] { return server->refusals().count > refused; })) << name;
+    EXPECT_EQ(server->refusals().last.code(), Code::invalid_argument) << name;
+    EXPECT_EQ(guest.find(names[refused]), Code::not_found) << name;
+  }
+  const rendezvous::MetadataName no_cache{cat("none/", server_name("none")), kv::kCatalogueLabel};
+  guest.leave(no_cache, of_y);
+  EXPECT_TRUE(run::eventually([&] { return guest.find(no_cache) == Code::not_found; }));
+  EXPECT_TRUE(server->figures().empty());
+  Engine engine(engine_options());
+  EXPECT_TRUE(is_met(engine));
+  EXPECT_EQ(server->refusals().count, names.size());
 }
 
 /// The only one of a folder, its path.
