@@ -163,7 +163,12 @@ Status CacheServer::serve_metrics() {
 void CacheServer::listen(const run::StopToken& stop) {
   (void)poller_->add(stop.fd(), 1);  // else the end waits for the next look
   std::vector<rendezvous::Change> heard;
-  place_->watch([&heard](const rendezvous::Change& change) { heard.push_back(change); });
+  // Of each name the last: a cache that cannot be opened is tried once for all that waited
+  // meanwhile.
+  place_->watch([&heard](const rendezvous::Change& change) {
+    std::erase_if(heard, [&](const auto& before) { return before.name == change.name; });
+    heard.push_back(change);
+  });
   for (Instant looked{0}; !stop.stop_requested();) {
     (void)place_->progress();
     for (const rendezvous::Change& change : std::exchange(heard, {})) hear(change);
