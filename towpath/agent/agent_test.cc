@@ -287,6 +287,12 @@ TEST(AgentTest, a_transfer_of_plain_lists_moves_its_own_blocks_only) {
             Code::not_found);
 }
 
+TEST(AgentTest, without_registry_and_clock_the_hint_names_what_brings_both) {
+  const auto agent = Agent::create({.name = "alone"});
+  ASSERT_EQ(agent.code(), Code::invalid_argument);
+  EXPECT_THAT(std::string(agent.status().hint()), HasSubstr("standard::Node::open()"));
+}
+
 TEST(AgentTest, the_way_to_oneself_is_made_anew_after_it_was_torn_down) {
   sys::SystemClock clock;
   Script script;

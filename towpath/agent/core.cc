@@ -14,7 +14,7 @@ Result<std::shared_ptr<AgentCore>> AgentCore::create(const AgentOptions& options
   }
   if (options.registry == nullptr || options.clock == nullptr)
     return error(Code::invalid_argument, "an agent needs a registry of backends and a clock",
-                 "use standard::make_agent(), which brings both");
+                 "use standard::Node::open(), which brings both");
   const std::uint64_t incarnation =
       options.incarnation != 0 ? options.incarnation : sys::random_u64();
   Foundation made;
