@@ -1,15 +1,17 @@
 // Agent: one end of transfers. It knows its own registered memory, its peers and their memory, and
 // moves bytes between them over backends; it carries notifications.
 //
-//   auto agent = Agent::create({.name = "decode-0", .registry = &registry, .clock = &clock});
-//   agent->add_backend("shm");
-//   auto pool = agent->register_region(region);
-//   agent->load_metadata(metadata_of_prefill);
-//   auto mine = agent->prepare(my_blocks);
-//   auto theirs = agent->prepare_remote("prefill-0", their_blocks);
-//   auto pull = agent->make_transfer(TransferOp::read, mine, theirs, {.notification = "got them"});
-//   pull->post();
-//   pull->wait();
+//   TOWPATH_TRY(auto agent, Agent::create({.name = "decode-0", .registry = &registry,
+//                                          .clock = &clock}));
+//   TOWPATH_TRY(agent->add_backend("shm"));
+//   TOWPATH_TRY(auto pool, agent->register_region(region));
+//   TOWPATH_TRY(agent->load_metadata(metadata_of_prefill));
+//   TOWPATH_TRY(auto mine, agent->prepare(my_blocks));
+//   TOWPATH_TRY(auto theirs, agent->prepare_remote("prefill-0", their_blocks));
+//   TOWPATH_TRY(auto pull, agent->make_transfer(TransferOp::read, mine, theirs,
+//                                               {.notification = to_bytes("got them")}));
+//   TOWPATH_TRY(pull.post());
+//   if (pull.wait() != Outcome::done) return pull.status();
 //
 // The agent has no thread of its own. Bytes move, deadlines are kept and notifications travel while
 // somebody calls progress() or waits; wait_fd() is readable when there is something to do.

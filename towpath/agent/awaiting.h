@@ -1,6 +1,6 @@
 // Awaiting: co_await for transfers and notifications, in whatever event loop the user has.
 //
-//   auto awaiting = Awaiting::open(agent, my_loop);              // my_loop: an EventLoop
+//   TOWPATH_TRY(auto awaiting, Awaiting::open(agent, my_loop));  // my_loop: an EventLoop
 //   ...in a coroutine of any type, on the loop's thread:
 //   Status moved = co_await awaiting->ended(transfer);           // posted before
 //   auto messages = co_await awaiting->notifications();          // those there are, or the first

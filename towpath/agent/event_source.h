@@ -1,7 +1,7 @@
 // EventSource: what an event loop watches of an agent, so that it sleeps in its own place and is
 // woken for whatever the loop waits for, whichever thread made the progress.
 //
-//   auto source = EventSource::open(agent);
+//   TOWPATH_TRY(auto source, EventSource::open(agent));
 //   when source->fd() is readable:  source->progress();
 //                                   look at transfers, at has_notifications(), at is_over()
 //

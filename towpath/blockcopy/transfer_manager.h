@@ -1,11 +1,12 @@
 // TransferManager: copies of blocks between caches, whatever memory they lie in and in whatever
 // order: this process's, its devices', its drives' and stores', and its peers'.
 //
-//   auto manager = TransferManager::create({.agent = &agent, .clock = &clock});
-//   auto gpu = manager->register_layout(cache_on_gpu, {.tier = "g1"});
-//   auto disk = manager->register_layout(cache_on_disk, {.tier = "g3"});
-//   auto job = manager->copy({.source = *gpu, .target = *disk, .blocks = {{0, 100, 16}}});
-//   job->wait();
+//   TOWPATH_TRY(auto manager, TransferManager::create({.agent = &agent, .clock = &clock}));
+//   TOWPATH_TRY(auto gpu, manager->register_layout(cache_on_gpu, {.tier = "g1"}));
+//   TOWPATH_TRY(auto disk, manager->register_layout(cache_on_disk, {.tier = "g3"}));
+//   TOWPATH_TRY(auto job, manager->copy({.source = gpu, .target = disk,
+//                                        .blocks = {{0, 100, 16}}}));
+//   job.wait();
 //
 // Layouts go by handles. A peer's come by import_package(); they are RemoteLayouts, which have no
 // bytes, so that no copy ever takes a peer's address for one of this process. The agents' names

@@ -1,10 +1,10 @@
 // ConnectorNode: the worker's half of a KV connector with everything that it is given: an agent, a
 // transfer manager, host memory, tiers of files and of objects, and the engine's cache registered.
 //
-//   auto node = standard::ConnectorNode::open({.name_space = "llama-3-8b bf16",
-//                                              .config = config, .kind = kind, .caches = regions,
-//                                              .directory = "/nvme/kv"});
-//   options.objects = ObjectPlace::parse("s3://cold/kv:1TiB").value();  // below the files
+//   ConnectorNodeOptions options{.name_space = "llama-3-8b bf16", .config = config, .kind = kind,
+//                                .caches = regions, .directory = "/nvme/kv"};
+//   TOWPATH_TRY(options.objects, ObjectPlace::parse("s3://cold/kv:1TiB"));  // below the files
+//   TOWPATH_TRY(auto node, standard::ConnectorNode::open(options));
 //   node->call([&](kv::ConnectorWorker& worker) { return worker.start_step(orders); });
 //
 // Files and objects of unlike caches lie apart (cache_node.h). A

@@ -1,9 +1,10 @@
 // KeyedFiles: a KeyedStore in a directory, by names of any length: what an engine's storage plug-in
 // (LMCache's L2, SGLang's HiCache) wants of a disk.
 //
-//   auto kept = standard::KeyedFiles::open({.directory = "/nvme/kv", .disk_bytes = 64 * kGiB});
-//   kept->store().submit(kv::KeyedStore::Operation::put, {{standard::key_of("model@0@1f3a"),
-//   bytes}});
+//   TOWPATH_TRY(auto kept, standard::KeyedFiles::open({.directory = "/nvme/kv",
+//                                                      .disk_bytes = 64 * kGiB}));
+//   kept->store().submit(kv::KeyedStore::Operation::put,
+//                        {{standard::key_of("model@0@1f3a"), bytes}});
 //
 // Thread: any.
 #pragma once

@@ -2,8 +2,9 @@
 // the rest of the house is handed: registry, clock, log, agent, and a thread that keeps the agent
 // moving.
 //
-//   auto node = standard::Node::open({.name = "decode-0", .backends = {"shm", "posix"}});
-//   node->agent().register_region(...);
+//   TOWPATH_TRY(auto node, standard::Node::open({.name = "decode-0",
+//                                                .backends = {"shm", "posix"}}));
+//   TOWPATH_TRY(auto pool, node->agent().register_region(region));
 //
 // Thread: any, as the parts say.
 #pragma once

@@ -1,8 +1,8 @@
 // Telemetry: what one agent's figures go to: metrics, perhaps served to Prometheus, and perhaps a
 // flight recorder in a file. The composition that AgentOptions::meter wants.
 //
-//   auto telemetry = Telemetry::open({.agent = "decode-0", .flight_directory = "/var/tmp/flights"},
-//                                    clock);
+//   TOWPATH_TRY(auto telemetry, Telemetry::open({.agent = "decode-0",
+//                                                .flight_directory = "/var/tmp/flights"}, clock));
 //   Agent::create({..., .meter = &telemetry->meter()});
 //
 // Thread: any.

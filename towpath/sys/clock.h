@@ -1,5 +1,5 @@
-// SystemClock: the kernel's time. Everything below `standard/` receives a Clock and does not ask
-// whether it is this one.
+// SystemClock: the kernel's time. What decides by time receives a Clock and does not ask whether it
+// is this one; what sleeps in the kernel (`run/`, `shmem/`) knows no other.
 // Thread: any.
 #pragma once
 

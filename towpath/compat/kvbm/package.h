@@ -9,7 +9,7 @@
 // for no agent of ours could reach what it reports.
 //
 // What comes in is hostile: bounded before anything is allocated, and proven as our own packages
-// are (kv/layout_package.h). Thread: any.
+// are (blockcopy/layout_package.h). Thread: any.
 #pragma once
 
 #include <cstdint>

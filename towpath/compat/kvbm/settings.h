@@ -4,8 +4,8 @@
 //   DYN_KVBM_CPU_CACHE_GB                          the host's pool, in 10^9 bytes; or in blocks:
 //   DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS         this wins
 //   DYN_KVBM_DISK_CACHE_GB, DYN_KVBM_DISK_CACHE_OVERRIDE_NUM_BLOCKS, DYN_KVBM_DISK_CACHE_DIR
-//   DYN_KVBM_DISABLE_DISK_OFFLOAD_FILTER           1: blocks go to disk at first sight, not at
-//   second DYN_KVBM_MAX_TRANSFER_BATCH_SIZE, DYN_KVBM_TRANSFER_BATCH_SIZE   blocks
+//   DYN_KVBM_DISABLE_DISK_OFFLOAD_FILTER   1: blocks go to disk at their first access, not second
+//   DYN_KVBM_MAX_TRANSFER_BATCH_SIZE, DYN_KVBM_TRANSFER_BATCH_SIZE   blocks
 //   DYN_KVBM_HOST_OFFLOAD_PREFIX_MIN_PRIORITY      0 to 255
 //   DYN_KVBM_OBJECT_ENABLED, DYN_KVBM_OBJECT_NUM_BLOCKS   a tier of objects, and its bound
 //   DYN_KVBM_OBJECT_BUCKET (with {worker_id}), _ENDPOINT, _REGION, _ACCESS_KEY, _SECRET_KEY
