@@ -267,8 +267,8 @@ void add_how(Command& command, Arguments& arguments) {
       .whole(1);
   command.flag("--recreate_xfer", options.recreate, "Make the transfer anew each time");
   command.flag("--enable_pt", options.progress_thread, "With a progress thread");
-  command.flag("--check_consistency", options.verify, "Look at the bytes, as it does anyhow");
-  command.flag("!--no_check", options.verify, "Do not look at the bytes");
+  command.flag("--check_consistency", options.verify, "Verify every byte (the default)");
+  command.flag("!--no_check", options.verify, "Skip verification");
 }
 
 void add_where(Command& command, Arguments& arguments) {

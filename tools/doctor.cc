@@ -259,7 +259,8 @@ Result<Exit> examine_and_report(const DoctorOptions& options) {
 }  // namespace
 
 void add_doctor(Command& towpath) {
-  Command command = towpath.add("doctor", "Say what this machine can do for moving bytes, and why");
+  Command command =
+      towpath.add("doctor", "Report what this machine can do for moving bytes, and why");
   const auto options = std::make_shared<DoctorOptions>();
   command
       .option("--dir", options->directories,

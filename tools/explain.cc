@@ -335,7 +335,7 @@ Result<Exit> explain(Arguments& arguments) {
 
 void add_explain(Command& towpath) {
   Command command =
-      towpath.add("explain", "Say which path bytes would take, why, and what it costs");
+      towpath.add("explain", "Report which path bytes would take, why, and what it costs");
   const auto arguments = std::make_shared<Arguments>();
   Options& options = arguments->options;
   options.op = TransferOp::read;

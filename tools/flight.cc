@@ -226,7 +226,8 @@ Result<Exit> read_and_report(const FlightOptions& options) {
 }  // namespace
 
 void add_flight(Command& towpath) {
-  Command command = towpath.add("flight", "Say what a process did last, from its flight recorder");
+  Command command =
+      towpath.add("flight", "Report what a process did last, from its flight recorder");
   const auto options = std::make_shared<FlightOptions>();
   command.option("file", options->file, "The flight recorder").required().takes(" ");
   command.option("--last", options->last, "Print so many records at most; 0: all").whole();

@@ -44,7 +44,7 @@ Traces:   mooncake, bailian, azure, burstgpt; the last two name no blocks: nothi
           or a recording of transfers (towpath record), which is repeated as it was
 Layouts:  fully_contiguous, layer_separate_block_first, layer_separate_block_second,
           block_separate
-Mistakes: swap-kv, swap-layer, swap-token, swap-block, flip-bit, short-file, torn-write,
+Faults:   swap-kv, swap-layer, swap-token, swap-block, flip-bit, short-file, torn-write,
           drop-notification; with --faults and --tiers also tier-fails
 Policies: lru, fifo, s3-fifo, lfu, multi-lru, lineage, hit-density, adaptive; with `all` nothing is
           moved: what each would have hit is printed, beside the optimum, for each capacity
@@ -67,9 +67,9 @@ Examples:
   towpath replay --trace stream.csv --speed 1     a recording of transfers, at its times
   towpath replay --report run.html                plots, in one file for a browser
   towpath replay --tiers host=512,disk=/var/tmp/kv:4GiB     and again: the second finds blocks there
-  towpath replay --prefill 2 --tiers host=400,peers         what a neighbour has is not made anew
-  towpath replay --requests 200 --inject swap-kv  prove that a mistake is noticed
-  towpath replay --faults 0.01 --seed 7           random faults: each must be found
+  towpath replay --prefill 2 --tiers host=400,peers         what a peer has is not made anew
+  towpath replay --requests 200 --inject swap-kv  prove that a fault is detected
+  towpath replay --faults 0.01 --seed 7           random faults: each must be detected
   towpath replay --faults 0.05 --tiers host=400,disk=/var/tmp/kv:1GiB   torn files, tiers that fail
   towpath replay --rendezvous etcds://10.0.0.1:2379/demo --role prefill   here, and there
                                                   the same with --role decode)";
@@ -317,7 +317,7 @@ void add_how(Command& command, Arguments& arguments) {
   command.option("--timeout", arguments.timeout_s, "Seconds, for a transfer or a next word")
       .shows_default()
       .positive();
-  command.option("--inject", arguments.inject, "Make this mistake on purpose (below)");
+  command.option("--inject", arguments.inject, "Inject this fault (below)");
   command.option("--faults", options.faults, "Inject random faults, on this share of occasions")
       .between(0.0, 1.0);
   command

@@ -231,7 +231,7 @@ Result<Exit> report_info(const InfoOptions& options) {
 }
 
 void add_info(Command& trace) {
-  Command command = trace.add("info", "Say what a trace holds");
+  Command command = trace.add("info", "Report what a trace holds");
   const auto options = std::make_shared<InfoOptions>();
   command.option("file", options->trace, "The trace").required().takes(" ");
   command.option("--format", options->format, "Of the trace; its first line shows it")

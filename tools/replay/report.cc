@@ -60,8 +60,10 @@ nlohmann::ordered_json hops_json(const Options& options, const ReplayOutcome& ou
 }
 
 std::string injected_text(const Options& options, const ReplayOutcome& outcome, Colours colours) {
-  Table table(
-      {{"mistake"}, {"made", Align::right}, {"found", Align::right}, {"gone unmet", Align::right}});
+  Table table({{"fault"},
+               {"injected", Align::right},
+               {"detected", Align::right},
+               {"gone before detection", Align::right}});
   for (const Mistake mistake : all_mistakes()) {
     const Tally& one = outcome.injected.of(mistake);
     if (one == Tally()) continue;
@@ -167,7 +169,7 @@ std::string report_text(const Options& options, const ReplayOutcome& outcome, Co
     return text + verdict_text(outcome.faults, "every block is what its digest says", colours);
   return cat(text, "\n", injected_text(options, outcome, colours), "\n",
              verdict_text(outcome.faults,
-                          "every mistake was found, and all other blocks are what they should be",
+                          "every fault was detected, and all other blocks are what they should be",
                           colours));
 }
 
