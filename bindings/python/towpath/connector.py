@@ -93,7 +93,7 @@ class Peers:
 
     They meet at `rendezvous` ("etcd://host:2379/namespace", "scope:job"); but for etcd each names the
     `others`. With `backends=["shm", "tcp"]` they may be on other machines. `timeout`: seconds with a
-    peer, for each step of a loan. `serving_thread` is of no effect: there is always one.
+    peer, for each step of a lease. `serving_thread` is of no effect: there is always one.
     """
     rendezvous: str
     name: str = ""
