@@ -30,13 +30,18 @@ TransferOp to_op(py::handle number) {
               "use one that was given, and not released"));
 }
 
+/// The handles of backends that are asked for. Null: any will do.
+py::object backends_of(const Given& given, std::size_t backends) {
+  return given.has(backends) ? py::object(py::tuple(given.object(backends))) : py::object();
+}
+
 /// What is asked for with a transfer, but for the indices.
-agent::TransferOptions options_of(const Given& given, std::size_t message, std::size_t backends) {
+agent::TransferOptions options_of(const Given& given, std::size_t message,
+                                  const py::object& backends) {
   agent::TransferOptions options;
   if (given.has(message)) options.notification = py::cast<Blob>(given[message]).value;
-  if (given.has(backends))
-    options.backends =
-        py::cast<std::vector<std::string>>(given.self().attr("_types")(given[backends]));
+  if (backends)
+    options.backends = py::cast<std::vector<std::string>>(given.self().attr("_types")(backends));
   return options;
 }
 
@@ -72,37 +77,39 @@ py::object NixlTransfers::prepare(const Call& call) {
   if (call.count > 1 ? PyLong_Check(call.arguments[1]) : call.has_name("mem_type")) {
     const Given given(kPrepareTable, call);
     const MemoryKind kind = kind_of_segment(given[1]);
-    return add(py::cast<Name>(given[0]), Side(strided_descriptors(kind, given[2])));
+    return add(py::cast<Name>(given[0]), Side(strided_descriptors(kind, given[2])),
+               backends_of(given, 3));
   }
   if (call.count > 0 && as_xfer_list(call.arguments[0]) != nullptr) {
     const Given given(kPrepareOwn, call);
-    return add(Name{}, Side(given.object(0)));
+    return add(Name{}, Side(given.object(0)), backends_of(given, 1));
   }
   const Given given(kPrepare, call);
-  return add(py::cast<Name>(given[0]), Side(given.object(1)));
+  return add(py::cast<Name>(given[0]), Side(given.object(1)), backends_of(given, 2));
 }
 
-py::object NixlTransfers::add(const Name& peer, const Side& side) {
+py::object NixlTransfers::add(const Name& peer, const Side& side, py::object backends) {
   agent::PreparedList list = agent_.ask([&](Agent& agent) {
     return peer.value.empty() ? side.prepare(agent) : side.prepare(agent, peer);
   });
-  return py::int_(lists_.add(PyPrepared(std::move(list))));
+  return py::int_(lists_.add({PyPrepared(std::move(list)), std::move(backends)}));
 }
 
 constexpr Signature kReleaseList{"releasedDlistH", {"handle"}, 1};
 py::object NixlTransfers::release_list(const Given& given) {
-  if (auto list = lists_.take(handle_number(given[0]))) list->release();
+  if (auto taken = lists_.take(handle_number(given[0]))) taken->list.release();
   return success_;
 }
 
 NixlTransfers::Part NixlTransfers::part(py::handle handle, py::handle indices) const {
   const std::uint64_t number = handle_number(handle);
   Indices wanted(indices);
-  if (const PyPrepared* const list = lists_.find(number)) return {list->get(), std::move(wanted)};
+  if (const List* const found = lists_.find(number))
+    return {found->list.get(), std::move(wanted), found->backends};
   const auto* const view = (number & kViewBit) == 0 ? nullptr : views_.find(number & ~kViewBit);
   if (view == nullptr) no_such("prepared list", number);
   nixl::MemoryView::Choice chosen = unwrap((*view)->choose(wanted.numbers((*view)->size())));
-  return {std::move(chosen.list), Indices(std::move(chosen.indices))};
+  return {std::move(chosen.list), Indices(std::move(chosen.indices)), {}};
 }
 
 // ---- memory views
@@ -139,10 +146,8 @@ py::object NixlTransfers::release_view(const Given& given) {
 
 // ---- making transfers
 
-py::object NixlTransfers::add(agent::Transfer made, const Given& given, std::size_t backends) {
-  py::object asked;
-  if (given.has(backends)) asked = given.object(backends);
-  return py::int_(requests_.add({PyTransfer(std::move(made)), std::move(asked)}));
+py::object NixlTransfers::add(agent::Transfer made, py::object backends) {
+  return py::int_(requests_.add({PyTransfer(std::move(made)), std::move(backends)}));
 }
 
 constexpr Signature kMake{"makeXferReq",
@@ -156,16 +161,19 @@ py::object NixlTransfers::make(const Given& given) {
   if (here == 0 || here != there)
     raise(error(Code::invalid_argument, cat(here, " local and ", there, " remote indices"),
                 "give as many of each, and at least one"));
-  agent::TransferOptions options = options_of(given, 5, 6);
   const Part local = part(given[1], given[2]);
   const Part remote = part(given[3], given[4]);
+  // What the request asks for counts; else what the local side was prepared for, else the remote.
+  py::object backends = backends_of(given, 6);
+  if (!backends) backends = local.backends ? local.backends : remote.backends;
+  agent::TransferOptions options = options_of(given, 5, backends);
   options.local = local.indices.selection();
   options.remote = remote.indices.selection();
   options.merge = !given.has(7);
   return add(agent_.ask([&](Agent& agent) {
     return agent.make_transfer(op, *local.list, *remote.list, options);
   }),
-             given, 6);
+             std::move(backends));
 }
 
 constexpr Signature kCreate{
@@ -177,11 +185,12 @@ py::object NixlTransfers::create(const Given& given) {
   const Side local(given.object(1));
   const Side remote(given.object(2));
   const auto peer = py::cast<Name>(given[3]);
-  const agent::TransferOptions options = options_of(given, 4, 5);
+  py::object backends = backends_of(given, 5);
+  const agent::TransferOptions options = options_of(given, 4, backends);
   return add(agent_.ask([&](Agent& agent) {
     return create_transfer(agent, op, {local, remote, peer}, options);
   }),
-             given, 5);
+             std::move(backends));
 }
 
 // ---- what becomes of them

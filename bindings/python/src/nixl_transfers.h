@@ -43,29 +43,35 @@ class NixlTransfers {
   py::object drop(const Given& given);
 
  private:
+  // `backends`: handles, of those that were asked for; null: any.
+  struct List {
+    PyPrepared list;
+    py::object backends;
+  };
   struct Request {
     PyTransfer transfer;
-    py::object backends;  ///< null: any
+    py::object backends;
   };
 
-  py::object add(const Name& peer, const Side& side);
+  py::object add(const Name& peer, const Side& side, py::object backends);
   /// What a transfer names of one side. Owned for the time of a call: another thread may release it
   /// meanwhile.
   struct Part {
     std::shared_ptr<const agent::PreparedList> list;
     Indices indices;
+    py::object backends;
   };
   Part part(py::handle handle, py::handle indices) const;
   /// As above. Raises InvalidArgument.
   std::shared_ptr<agent::Transfer> transfer(py::handle handle) const;
-  py::object add(agent::Transfer made, const Given& given, std::size_t backends);
+  py::object add(agent::Transfer made, py::object backends);
   py::object state(bool done) const { return done ? success_ : in_progress_; }
 
   py::object owner_;
   PyAgent& agent_;
   py::object success_;
   py::object in_progress_;
-  HandleTable<PyPrepared> lists_;
+  HandleTable<List> lists_;
   HandleTable<Request> requests_;
   HandleTable<std::shared_ptr<const nixl::MemoryView>> views_;
 };

@@ -220,3 +220,16 @@ def test_what_engines_pass_along_with_their_files_is_taken(passed):
         agent.create_backend("POSIX", {**passed, "file_pth": "/kv"})
     agent.create_backend("POSIX", passed)
     assert "POSIX" in agent.backends and not set(agent.get_backend_params("POSIX")) & set(passed)
+
+
+def test_what_a_list_was_prepared_for_counts_where_a_transfer_names_no_backend():
+    agent, memory = make_agent(["SHM", "LOOPBACK"]), numpy.zeros(2 * BLOCK, numpy.uint8)
+    agent.register_memory(memory)
+
+    def chosen(local, remote, asked=()):
+        sides = [agent.prep_xfer_dlist(peer, [(memory.ctypes.data + offset, BLOCK, 0)], "DRAM", backends)
+                 for peer, offset, backends in (("", 0, local), (agent.name, BLOCK, remote))]
+        return agent.query_xfer_backend(agent.make_prepped_xfer("WRITE", sides[0], [0], sides[1], [0], backends=asked))
+
+    for name, other in (("SHM", "LOOPBACK"), ("LOOPBACK", "SHM")):
+        assert chosen([name], [other]) == chosen([], [name]) == chosen([other], [other], [name]) == name
