@@ -317,6 +317,22 @@ def test_nothing_is_saved_while_a_load_is_not_confirmed(tmp_path):
     worker.shutdown()
 
 
+def test_nothing_is_saved_while_a_load_of_another_connector_is_not_confirmed(tmp_path):
+    scheduler, worker = connectors(views("LBHNC"), directory=str(tmp_path), loads_in_background=True)
+    half, request = scheduler._scheduler, Request("a", 64)
+    begin(half, request, [0, 1, 2, 3])
+    output = scheduled(request, 32, 32)
+    output.has_sync_kv_loads = True  # 32 tokens are another child's
+    worker._worker.begin(half.build(output))
+    half.build(scheduled(request, 64, 1, cached=True))
+    assert half.figures()["saved_blocks"] == 0, "saved upon a load that may fail"
+    worker.wait_for_save()
+    half.update(worker.build_connector_worker_meta())
+    half.build(scheduled(request, 64, 1, cached=True))
+    assert half.figures()["saved_blocks"] == 4
+    worker.shutdown()
+
+
 @pytest.mark.parametrize("background", [False, True])
 def test_a_load_that_failed_and_lost_nothing_is_not_ordered_again(tmp_path, background):
     """As of a store that does not answer: what is kept there is still kept."""

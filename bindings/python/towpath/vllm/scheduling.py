@@ -35,6 +35,7 @@ class Orders:
     step: int
     data: Optional[bytes] = None  # for towpath.connector.Worker; None: nothing
     loads: bool = False  # something for this very step
+    others_load: bool = False  # the same, of another child of a MultiConnector
     awaited: int = 0  # requests that wait for loads which begin now
     settle: bool = False  # saves end before any block is written
     epoch: int = 0  # raised by reset(): everything that was kept before is forgotten
@@ -42,7 +43,7 @@ class Orders:
 
 @dataclasses.dataclass
 class Reports:
-    """What workers say after a step: their reports, and which steps with loads they have done."""
+    """What workers say after a step: their reports, and which steps with loads have ended."""
     epoch: int = 0
     data: List[bytes] = dataclasses.field(default_factory=list)
     steps: List[int] = dataclasses.field(default_factory=list)
@@ -209,12 +210,13 @@ class SchedulerSide:
         for name in output.preempted_req_ids or ():
             if name in self._requests:
                 self._preempt_if_it_was(self._requests[name])
-        if self._loads:
+        others_load = not self._loads and getattr(output, "has_sync_kv_loads", False)
+        if self._loads or others_load:
             self._unconfirmed[self._step] = self._workers
         self._note_blocks(output.scheduled_cached_reqs)
         if not self._unconfirmed:
             self._save(output)
-        orders = Orders(self._step, None, self._loads, self._awaited, self._settle, self._epoch)
+        orders = Orders(self._step, None, self._loads, others_load, self._awaited, self._settle, self._epoch)
         if self._changed and self._scheduler.has_orders:
             orders.data = self._scheduler.build()
             if self._settings.lasting_events:

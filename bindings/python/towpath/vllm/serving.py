@@ -28,6 +28,7 @@ class WorkerSide:
         self._geometry = self._worker = None
         self.ends_saves = False  # with the step that they are of
         self._orders = self._begun = None
+        self._confirms = None  # a step in which others load
         self._epoch, self._steps = 0, []
         self._figures_at, self._failures = {}, {}
         self._sent, self._received, self._failed_requests = set(), set(), set()
@@ -59,6 +60,7 @@ class WorkerSide:
         self._begun = orders
         if orders.epoch != self._epoch:
             self._throw_away(orders.epoch)
+        self._confirms = orders.step if orders.others_load else None
         self._orders = orders if orders.data is not None else None
         if self._orders is None:
             return
@@ -87,7 +89,10 @@ class WorkerSide:
             self._worker.save_layer(layer)
 
     def end(self):
-        """The step's last layer has been computed."""
+        """The step's last layer has been computed. vLLM hears with its end what others could not load in it."""
+        if self._confirms is not None:
+            self._steps.append(self._confirms)
+            self._confirms = None
         if self._orders is None:
             return
         if self.has_layers():
