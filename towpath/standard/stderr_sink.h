@@ -9,8 +9,9 @@ namespace towpath::standard {
 /// Prints events of at least `level`, a line each.
 class StderrSink final : public telemetry::EventSink {
  public:
-  explicit StderrSink(telemetry::Level level = telemetry::Level::warning) noexcept
-      : level_(level) {}
+  /// From the level on that TOWPATH_LOG_LEVEL or NIXL_LOG_LEVEL names; else from warnings on.
+  StderrSink();
+  explicit StderrSink(telemetry::Level level) noexcept : level_(level) {}
   void emit(const telemetry::Event& event) noexcept override;
   bool wants(telemetry::Level level) const noexcept override { return level >= level_; }
 

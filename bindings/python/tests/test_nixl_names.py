@@ -1,7 +1,10 @@
 """What `nixl` and its modules offer by name, logging, handles as text, questions, memory views."""
 import itertools
 import logging
+import os
 import re
+import subprocess
+import sys
 import time
 
 import numpy
@@ -233,3 +236,22 @@ def test_what_a_list_was_prepared_for_counts_where_a_transfer_names_no_backend()
 
     for name, other in (("SHM", "LOOPBACK"), ("LOOPBACK", "SHM")):
         assert chosen([name], [other]) == chosen([], [name]) == chosen([other], [other], [name]) == name
+
+
+LOSES_A_PEER = """
+from towpath.nixl import nixl_agent, nixl_agent_config
+one, other = (nixl_agent(name, nixl_agent_config(backends=["SHM"])) for name in ("one", "other"))
+one.add_remote_agent(other.get_agent_metadata())
+other.add_remote_agent(one.get_agent_metadata())
+other = None
+while one.check_remote_metadata("other"):
+    one.get_new_notifs()
+"""
+
+
+@pytest.mark.parametrize("level, is_said", [("WARN", True), ("FATAL", False)])
+def test_the_library_logs_from_the_level_that_the_environment_names(level, is_said):
+    done = subprocess.run([sys.executable, "-c", LOSES_A_PEER], env={**os.environ, "NIXL_LOG_LEVEL": level},
+                          text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert ("peer lost" in done.stderr) == is_said, done.stderr
