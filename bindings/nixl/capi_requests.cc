@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include <towpath/agent/explanation.h>
+#include <towpath/compat/nixl/release.h>
 
 #include "bindings/nixl/call.h"
 #include "bindings/nixl/lists.h"
@@ -106,13 +107,8 @@ nixl_capi_status_t nixl_capi_query_xfer_backend(nixl_capi_agent_t agent,
 
 nixl_capi_status_t nixl_capi_release_xfer_req(nixl_capi_agent_t agent, nixl_capi_xfer_req_t req) {
   return call(given(agent) && stands(req), [&] {
-    Transfer& transfer = req->transfer;
-    transfer.cancel();
-    const bool moves = transfer.state() != TransferState::prepared && !transfer.ended();
-    if (moves && transfer.wait(kReleaseTimeout) == Outcome::none) {
-      return agent->nixl->report(error(Code::not_ready, "bytes may still move", "release it again"),
-                                 "release a request");
-    }
+    if (const Status ended = end_transfer(req->transfer, kReleaseTimeout); !ended.ok())
+      return agent->nixl->report(ended, "release a request");
     req->transfer = Transfer();
     return NIXL_CAPI_SUCCESS;
   });

@@ -6,6 +6,7 @@
 
 #include <pybind11/stl.h>
 
+#include <towpath/compat/nixl/release.h>
 #include <towpath/core/format.h>
 
 #include "bindings/python/src/nixl_handles.h"
@@ -222,21 +223,14 @@ py::object NixlTransfers::status(const Given& given) {
   throw py::error_already_set();
 }
 
-/// Cancels what runs. False: its bytes may still move.
-bool end(agent::Transfer& transfer) {
-  if (transfer.state() == TransferState::prepared || transfer.ended()) return true;
-  return unlocked([&] {
-    transfer.cancel();
-    return transfer.wait(kReleaseTimeout) != Outcome::none;
-  });
-}
-
-// The caller uses its memory next, or lets others use it.
 constexpr Signature kRelease{"releaseXferReq", {"handle"}, 1};
 py::object NixlTransfers::release(const Given& given) {
   const Request* const found = requests_.find(handle_number(given[0]));
-  if (found != nullptr && !end(*found->transfer.get()))
-    raise(error(Code::not_ready, "bytes may still move", "release it again"));
+  if (found != nullptr) {
+    const auto transfer = found->transfer.get();  // another thread may release it meanwhile
+    const Status ended = unlocked([&] { return nixl::end_transfer(*transfer, kReleaseTimeout); });
+    if (!ended.ok()) raise(ended);
+  }
   return drop(given);
 }
 
