@@ -77,12 +77,12 @@ void MessageBackend::on_broken(void* owner, const Status& why) {
 }
 
 void MessageBackend::report_losses() {
-  links_->report_broken([this](Rail& rail, const Status& why) {
+  const bool some = links_->report_broken([this](Rail& rail, const Status& why) {
     Link& link = rail.link;
     if (!rail.is_left && !link.is_ended) end(rail, why);
     if (link.lost) report_loss(link);
   });
-  bound_last_notes();
+  if (some) bound_last_notes();
 }
 
 // They wait as long as this side's program takes none, and their peers may be gone for good: so
