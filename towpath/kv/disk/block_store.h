@@ -190,12 +190,13 @@ class BlockStore {
   Status read_only_;
   std::map<std::uint64_t, Segment> segments_;  // by number: oldest first
   std::uint64_t next_number_ = 1;
-  std::optional<std::uint64_t> current_;  // that is written to
-  bool is_spoiled_ = false;               // a write to it failed: it takes no more
-  std::uint64_t unsaved_bytes_ = 0;       // of segments that ended since the last checkpoint
-  std::size_t writing_ = 0;               // records
-  bool is_dirty_ = false;                 // records were written that no sync has covered
-  const SegmentSync* syncing_ = nullptr;  // that is under way
+  std::optional<std::uint64_t> current_;       // that is written to
+  bool is_spoiled_ = false;                    // a write to it failed: it takes no more
+  std::uint64_t first_unopened_ = UINT64_MAX;  // of the segments whose headers could not be read
+  std::uint64_t unsaved_bytes_ = 0;            // of segments that ended since the last checkpoint
+  std::size_t writing_ = 0;                    // records
+  bool is_dirty_ = false;                      // records were written that no sync has covered
+  const SegmentSync* syncing_ = nullptr;       // that is under way
   BlockIndex index_;
   std::uint64_t freed_ = 0;                   // bytes, since the last record was written
   std::uint64_t refused_ = 0;                 // records since then, for which nothing was freed

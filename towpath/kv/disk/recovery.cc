@@ -102,8 +102,11 @@ Status BlockStore::recover() {
     next_number_ = std::max(next_number_, *number + 1);
     const Status found = recover_segment(name, known);
     if (!found.ok()) figures_.reported.push_back(cat(name, ": ", found.message()));
-    if (found.code() == Code::corrupt && !segments_.contains(*number))
+    if (found.ok() || segments_.contains(*number)) continue;
+    if (found.code() == Code::corrupt)
       (void)files_.remove(cat(options_.directory, "/", name));
+    else
+      first_unopened_ = std::min(first_unopened_, *number);
   }
   drop_empty_segments();
   index_.for_each([&](const BlockIndex::Place& place) { report_there(place.record.hash); });
@@ -226,7 +229,7 @@ Status BlockStore::checkpoint() {
   std::unordered_map<std::uint64_t, std::size_t> at;
   for (const auto& [number, segment] : segments_) {
     // The next opening looks for more in it, and behind it for removals of what it finds.
-    if (segment.has_unread_pages()) break;
+    if (segment.has_unread_pages() || number > first_unopened_) break;
     at[number] = all.size();
     all.push_back({segment.name(), segment.end(), {}});
   }

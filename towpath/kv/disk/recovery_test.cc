@@ -140,7 +140,12 @@ TEST_F(RecoveryTest, a_page_that_cannot_be_read_hides_no_block_but_its_own) {
   expect_all(*store, 1, 10);
 }
 
-TEST_F(RecoveryTest, what_was_removed_stays_removed_when_its_segment_is_read_later) {
+/// The first read of the segment that fails is that of its header, or of what is behind it.
+class UnreadSegmentTest : public RecoveryTest,
+                          public ::testing::WithParamInterface<std::uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(From, UnreadSegmentTest, ::testing::Values(1, 2));
+
+TEST_P(UnreadSegmentTest, what_was_removed_stays_removed_when_its_segment_is_read_later) {
   auto store = open_store(files_);
   put(*store, 1, 3);
   ASSERT_TRUE(store->sync().ok());
@@ -148,8 +153,10 @@ TEST_F(RecoveryTest, what_was_removed_stays_removed_when_its_segment_is_read_lat
   store = open_store(files_);
   ASSERT_TRUE(store->remove(2).ok());
   ASSERT_TRUE(store->sync().ok());
-  files_.inject(
-      {.on = FileOp::read, .nth = 2, .times = UINT64_MAX / 2, .path_part = Segment::file_name(1)});
+  files_.inject({.on = FileOp::read,
+                 .nth = GetParam(),
+                 .times = UINT64_MAX / 2,
+                 .path_part = Segment::file_name(1)});
   store.reset();
   store = open_store(files_);
   put(*store, 4, 4);
