@@ -42,9 +42,9 @@ class CacheServer::ServedCache {
     return made;
   }
 
-  Status learn(ConstByteSpan catalogue) TOWPATH_EXCLUDES(mutex_) {
+  Status learn(ConstByteSpan catalogue, const std::string& engine) TOWPATH_EXCLUDES(mutex_) {
     const run::FairLock lock(mutex_);
-    return keeper_->peers()->learn(catalogue);
+    return keeper_->peers()->learn(catalogue, engine);
   }
   void forget(const std::string& engine) TOWPATH_EXCLUDES(mutex_) {
     const run::FairLock lock(mutex_);
@@ -221,20 +221,17 @@ void CacheServer::refuse(const rendezvous::MetadataName& name, const std::string
 /// Only the listening thread, which is here, makes caches.
 Status CacheServer::learn(const std::string& cache, const std::string& engine,
                           ConstByteSpan catalogue) {
-  TOWPATH_TRY(const kv::Catalogue all, kv::decode_catalogue(catalogue));
-  TOWPATH_TRY(const blockcopy::OpenPackage package, blockcopy::open_package(all.package));
-  if (package.agent.name != engine)  // it is dropped by its agent's name when that is lost
-    return error(Code::invalid_argument,
-                 cat("its catalogue is that of agent '", printable(package.agent.name), "'"),
-                 "an engine reports itself alone");
   const auto learn_there = [&]() -> std::optional<Status> {
     const run::MutexLock lock(mutex_);
     if (is_closing_) return error(Code::cancelled, "the server ends");
     const auto served = caches_.find(cache);
     if (served == caches_.end()) return std::nullopt;
-    return served->second->learn(catalogue);
+    return served->second->learn(catalogue, engine);
   };
   if (auto learned = learn_there()) return *std::move(learned);
+  TOWPATH_TRY(const kv::Catalogue all, kv::decode_catalogue(catalogue));
+  TOWPATH_TRY(const blockcopy::OpenPackage package, blockcopy::open_package(all.package));
+  TOWPATH_TRY(kv::check_reporter(package, engine));
   TOWPATH_TRY(const kv::CacheShare share, kv::share_of(all, package));
   if (cache_name(share) != cache)
     return error(Code::invalid_argument,

@@ -170,7 +170,7 @@ void CatalogueExchange::learn(const rendezvous::Change& change) {
   const std::string name = reported.substr(before.size());
   if (name == leases_.name()) return;
   if (!change.metadata) return leases_.forget(name);
-  note(leases_.learn(*change.metadata));
+  note(leases_.learn(*change.metadata, name));
 }
 
 rendezvous::MetadataName CatalogueExchange::metadata_name(const std::string& name) const {

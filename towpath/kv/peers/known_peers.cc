@@ -43,6 +43,14 @@ Result<CacheShare> share_of(const Catalogue& catalogue, const blockcopy::OpenPac
                     entry->first_head};
 }
 
+Status check_reporter(const blockcopy::OpenPackage& package, std::string_view reporter) {
+  if (package.agent.name == reporter) return {};
+  return error(Code::invalid_argument,
+               cat("the catalogue of '", printable(reporter), "' is that of agent '",
+                   printable(package.agent.name), "'"),
+               "a peer reports itself alone");
+}
+
 KnownPeers::~KnownPeers() {
   while (!peers_.empty()) forget(std::string(peers_.begin()->first));
 }
@@ -64,10 +72,11 @@ Result<KnownPeers::Peer> KnownPeers::open(const Catalogue& all,
   return peer;
 }
 
-Status KnownPeers::learn(ConstByteSpan bytes) {
+Status KnownPeers::learn(ConstByteSpan bytes, std::optional<std::string_view> reporter) {
   TOWPATH_TRY(const Catalogue all, decode_catalogue(bytes));
   TOWPATH_TRY(const blockcopy::OpenPackage package, blockcopy::open_package(all.package));
   const std::string& name = package.agent.name;
+  if (reporter) TOWPATH_TRY(check_reporter(package, *reporter));
   const Digest digest = digest_of(bytes, 0);
   const auto met = peers_.find(name);
   const bool is_known = met != peers_.end();

@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -38,6 +39,10 @@ struct CacheShare {
 /// Of the layout that the catalogue's owner grants from. Errors: invalid_argument (its package has
 /// none of that number).
 Result<CacheShare> share_of(const Catalogue& catalogue, const blockcopy::OpenPackage& package);
+
+/// A peer reports itself alone: it is forgotten by the name that its catalogue is reported by.
+/// Errors: invalid_argument.
+Status check_reporter(const blockcopy::OpenPackage& package, std::string_view reporter);
 
 class KnownPeers {
  public:
@@ -66,8 +71,8 @@ class KnownPeers {
   /// A peer's catalogue, for the first time or again; a refused one, one older than what is known,
   /// and the last one again change nothing. Errors: those of reading it; invalid_argument (another
   /// name space, or a cache that has nothing of this one's); already_exists (another agent of this
-  /// name).
-  Status learn(ConstByteSpan catalogue);
+  /// name; or, where it is known which peer reports it, the catalogue is another's).
+  Status learn(ConstByteSpan catalogue, std::optional<std::string_view> reporter = {});
   /// What one that is known has reported about its catalogue. Nothing, of another life.
   void hear(const AgentIdentity& from, const CatalogueChanges& changes);
   void forget(const std::string& name);

@@ -9,8 +9,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <towpath/kv/figures.h>
 #include <towpath/kv/peers/block_lessor.h>
@@ -44,7 +46,9 @@ class PeerLeases {
   const KnownPeers& known() const { return tier_.known(); }
   const std::string& name() const { return options_.agent->name(); }
   /// As KnownPeers'.
-  Status learn(ConstByteSpan catalogue) { return tier_.learn(catalogue); }
+  Status learn(ConstByteSpan catalogue, std::optional<std::string_view> reporter = {}) {
+    return tier_.learn(catalogue, reporter);
+  }
   void forget(const std::string& peer) { tier_.forget(peer); }
   /// As the agent's.
   Status report(const std::string& peer, const PeerMessage& message);

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <towpath/agent/agent.h>
@@ -60,7 +61,9 @@ class PeerTier final : public BlockTier {
   // ---- with peers ----
   /// The memory that tasks name slots of, as the manager knows it; nothing: all blocks are staged.
   void land_in(std::optional<blockcopy::LayoutHandle> memory) { memory_ = memory; }
-  Status learn(ConstByteSpan catalogue) { return known_.learn(catalogue); }
+  Status learn(ConstByteSpan catalogue, std::optional<std::string_view> reporter = {}) {
+    return known_.learn(catalogue, reporter);
+  }
   void hear(const AgentIdentity& from, const CatalogueChanges& changes) {
     known_.hear(from, changes);
   }
