@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include <towpath/kv/peers/hand_over.h>
@@ -48,10 +50,11 @@ void HandOver::give_up_first() {
 }
 
 std::uint64_t HandOver::take_missing() {
-  std::uint64_t missing = std::exchange(missing_, 0);
-  for (const BlockHash hash : std::exchange(given_up_, {}))
-    if (!has_arrived(hash)) ++missing;
-  return missing;
+  const std::unordered_set<BlockHash> given_up(given_up_.begin(), given_up_.end());
+  given_up_.clear();
+  const auto has_not = [this](BlockHash hash) { return !has_arrived(hash); };
+  return std::exchange(missing_, 0) +
+         static_cast<std::uint64_t>(std::ranges::count_if(given_up, has_not));
 }
 
 }  // namespace towpath::kv
