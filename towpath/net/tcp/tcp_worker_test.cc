@@ -1,6 +1,8 @@
 // Workers over the TCP of this machine.
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +44,7 @@ struct Recorder final : MessageListener {
   BodySink* on_message(const Message& message) override {
     if (as_text(message.head) == kHello) return let_in(message.from), nullptr;
     messages.emplace_back(as_text(message.head));
+    if (reply != nullptr) reply(*guests.back());
     return message.body_bytes > 0 ? new Sink(message.body_bytes, *this) : nullptr;
   }
   Status on_answer(void*, const Message& message, ConstByteSpan) override {
@@ -68,6 +71,7 @@ struct Recorder final : MessageListener {
   MessageWorker* worker = nullptr;
   std::string answer = "yes";  ///< to a hello; empty: none
   bool admits = true;
+  std::function<void(MessageEndpoint&)> reply;  ///< to each message but a hello
   std::vector<std::string> messages, answers;
   std::vector<std::pair<void*, Status>> broken;
   std::vector<std::pair<std::string, Status>> refused;
@@ -425,6 +429,37 @@ TEST_P(TcpWorkerTest, nobody_sleeps_over_what_has_come) {
       far_->progress();
     }
   }
+}
+
+// A request is short, and others have a turn, too.
+TEST_P(TcpWorkerTest, turn_ends_by_what_is_answered_in_it) {
+  constexpr std::size_t kRequests = 100;
+  const auto there = way();
+  const std::string text(200'000, 'x');
+  std::list<Source> replies;
+  far_heard_.messages.clear();
+  far_heard_.reply = [&](MessageEndpoint& guest) {
+    auto buffer = far_->buffers().take();
+    buffer->room().front() = std::byte{'r'};
+    buffer->size = 1;
+    EXPECT_TRUE(guest.send(std::move(buffer), &replies.emplace_back(text), text.size(), {}).ok());
+  };
+  for (std::size_t i = 0; i < kRequests; ++i) ASSERT_TRUE(send(*there, "request").ok());
+  ASSERT_TRUE(run::eventually([&] {
+    near_->progress();
+    return there->unsent() == 0;
+  }));
+  std::size_t most = 0;
+  ASSERT_TRUE(run::eventually([&] {
+    const std::size_t before = far_heard_.messages.size();
+    far_->progress();
+    most = std::max(most, far_heard_.messages.size() - before);
+    near_->progress();
+    return far_heard_.messages.size() == kRequests;
+  }));
+  EXPECT_LE(most, 12U) << "two looks at the socket, each for a mebibyte of answers";
+  far_heard_.guests.clear();  // they send from `replies`
+  far_heard_.reply = {};
 }
 
 TEST_P(TcpWorkerTest, only_chosen_devices_let_others_in) {
