@@ -70,8 +70,8 @@ class KnownPeers {
 
   /// A peer's catalogue, for the first time or again; a refused one, one older than what is known,
   /// and the last one again change nothing. Errors: those of reading it; invalid_argument (another
-  /// name space, or a cache that has nothing of this one's); already_exists (another agent of this
-  /// name; or, where it is known which peer reports it, the catalogue is another's).
+  /// name space, a cache that has nothing of this one's, or as check_reporter's, where the reporter
+  /// is known); already_exists (another agent of this name).
   Status learn(ConstByteSpan catalogue, std::optional<std::string_view> reporter = {});
   /// What one that is known has reported about its catalogue. Nothing, of another life.
   void hear(const AgentIdentity& from, const CatalogueChanges& changes);
