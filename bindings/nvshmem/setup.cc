@@ -42,6 +42,7 @@ Result<shmem::Bootstrap> bootstrap_by_id(const nvshmemx_uniqueid_args_t& who) {
 
 /// No thread of the library lives on while the program's libraries end.
 void at_exit() {
+  if (process().world().is_inherited()) return;  // nor the lock: a thread of the PE may hold it
   const run::MutexLock lock(begin_mutex);
   begun > 0 ? process().world().leave() : process().world().finish();
 }

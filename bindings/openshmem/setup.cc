@@ -24,7 +24,8 @@ void end() {
 }
 
 /// A program may end without shmem_finalize(). One that fails waits for nobody, and neither way
-/// does a thread of the library live on while the program's libraries end.
+/// does a thread of the library live on while the program's libraries end. In a forked child, which
+/// is no PE, all of this does nothing.
 void at_exit(int status, void*) {
   if (!has_ended && status == 0) end();
   process().world().leave();  // nothing after shmem_finalize()

@@ -60,7 +60,7 @@ void Context::forget_losses() {
 }
 
 Status Context::finalize() {
-  if (world_ == nullptr || world_->open_pes() == 0) return {};
+  if (world_ == nullptr || world_->open_pes() == 0 || world_->is_inherited()) return {};
   Status met = gather(*world_, world_->team(0), {.call = {.kind = CallKind::finalize}});
   world_->finish();
   return met;

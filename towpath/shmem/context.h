@@ -116,8 +116,8 @@ class Context {
   }
   std::uint64_t free_bytes() const noexcept { return world_ ? world_->heap().free_bytes() : 0; }
 
-  /// Collective: waits for all, then ends. Idempotent. Errors: peer_lost, timed_out; it has ended
-  /// all the same.
+  /// Collective: waits for all, then ends. Idempotent; in a forked child nothing. Errors:
+  /// peer_lost, timed_out; it has ended all the same.
   Status finalize();
 
   /// For the C doors.

@@ -106,6 +106,24 @@ SymmetricBuffer<int> pid_of(Context& context) {
   return *std::move(pid);
 }
 
+TEST(ShmemProcessTest, a_forked_child_is_no_pe) {
+  for (const int status : as_processes({.pes = 2}, [](Context& context) {
+         const pid_t child = ::fork();
+         if (child == 0) {
+           const bool refused = context.barrier().code() == Code::not_ready;
+           const bool ended = context.finalize().ok();
+           context.underneath()->leave();
+           { const Context copy = std::move(context); }
+           ::_exit(refused && ended ? kFine : kWrong);
+         }
+         int child_status = -1;
+         ::waitpid(child, &child_status, 0);
+         if (!ended_with(child_status, kFine) || !context.barrier().ok()) return kWrong;
+         return context.losses().empty() && context.finalize().ok() ? kFine : kWrong;
+       }))
+    EXPECT_TRUE(ended_with(status, kFine)) << status;
+}
+
 TEST(ShmemProcessTest, a_stopped_pe_is_named_and_hears_that_it_was_given_up) {
   PesOptions pes{.pes = 3};
   pes.context.timeouts.with_stopped = std::chrono::milliseconds(100);

@@ -10,6 +10,7 @@
 #include <towpath/shmem/hosts.h>
 #include <towpath/shmem/stopped_pes.h>
 #include <towpath/shmem/world.h>
+#include <towpath/sys/fork_mark.h>
 #include <towpath/sys/process.h>
 
 namespace towpath::shmem {
@@ -50,7 +51,8 @@ const char* how_it_ended(const PeRecord& record, bool is_here) noexcept {
 }  // namespace
 
 World::World(Private, JobView job, const WorldOptions& options)
-    : job_(std::move(job)),
+    : fork_mark_(std::make_unique<sys::ForkMark>()),
+      job_(std::move(job)),
       timeouts_(options.timeouts),
       looks_(options.looks.value_or(looks_for(job_.pes()))),
       teams_(kTeamSlots),
@@ -91,19 +93,27 @@ Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptio
   return world;
 }
 
+World::~World() {
+  leave();
+  // A forked child lets go of nothing: it has no thread to stop, and the connections are the PE's.
+  if (is_inherited()) (void)remote_.release();
+}
+
+bool World::is_inherited() const noexcept { return fork_mark_->is_inherited(); }
+
 void World::end_all(int status) const noexcept {
   job_.end_with(status);
   if (remote_ != nullptr) remote_->end_all(status);
 }
 
 void World::finish() noexcept {
-  if (open_pes_.exchange(0) == 0) return;
+  if (is_inherited() || open_pes_.exchange(0) == 0) return;
   job_.pe(my_pe_).state.store(static_cast<std::uint32_t>(PeState::finalized));
   if (remote_ != nullptr) remote_->close(PeState::finalized);
 }
 
 void World::leave() noexcept {
-  if (open_pes_.exchange(0) == 0) return;
+  if (is_inherited() || open_pes_.exchange(0) == 0) return;
   job_.mark(my_pe_, PeState::left);
   if (remote_ != nullptr) remote_->close(PeState::left);
 }

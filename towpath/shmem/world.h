@@ -26,6 +26,10 @@
 #include <towpath/shmem/remote.h>
 #include <towpath/sys/clock.h>
 
+namespace towpath::sys {
+class ForkMark;
+}
+
 namespace towpath::shmem {
 
 /// Free under ASan and TSan too, and below all that the kernel places by itself.
@@ -57,7 +61,7 @@ class World {
   World(Private, JobView job, const WorldOptions& options);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
-  ~World() { leave(); }
+  ~World();
 
   std::uint32_t my_pe() const noexcept { return my_pe_; }
   std::uint32_t pes() const noexcept { return job_.pes(); }
@@ -169,6 +173,9 @@ class World {
   void finish() noexcept;
   /// The same alone, unless it has finished: others that wait for this PE are notified.
   void leave() noexcept;
+  /// Whether this process is a forked child of the PE: it has the memory, and is no PE. What it
+  /// ends is not the PE, and it meets nobody: gather() refuses, finish() and leave() do nothing.
+  bool is_inherited() const noexcept;
 
  private:
   struct Condition {
@@ -185,6 +192,7 @@ class World {
   bool is_stopped(std::uint32_t pe) const;
   Status given_up() const;
 
+  const std::unique_ptr<const sys::ForkMark> fork_mark_;
   JobView job_;
   JobFiles files_;
   const Timeouts timeouts_;

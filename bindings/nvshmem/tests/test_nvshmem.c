@@ -380,6 +380,18 @@ static void teams(void) {
   F(nvshmem_team_destroy)(column);
 }
 
+/* By exit(), with its handlers: nobody hears of it. */
+static void a_forked_child_ends_alone(void) {
+  if (me == 0) {
+    int status = -1;
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) exit(127);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 127);
+  }
+  meet();
+}
+
 static void order_and_signals(void) {
   uint64_t* flag = (uint64_t*)heap;
   *flag = 0;
@@ -427,6 +439,7 @@ static void in_a_job(void) {
   what_it_is();
   memory();
   teams();
+  a_forked_child_ends_alone();
   order_and_signals();
 #define RUN_TYPED(how, NAME, T) typed_##NAME(), moves_##NAME();
 #define RUN_SIZED(how, BITS, BYTES) sized_##BITS();

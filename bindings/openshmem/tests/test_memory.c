@@ -1,4 +1,7 @@
 /* The heap, variables, addresses, and what a PE can ask. */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "check.h"
 
 static int initialised = 7;
@@ -80,6 +83,18 @@ static void addresses(void) {
   shmem_free(a);
 }
 
+/* By exit(), with its handlers: PE 0 goes on, and nobody hears of it. */
+static void forked_children_end_alone(void) {
+  for (int status = 0; shmem_my_pe() == 0 && status < 128; status += 127) {
+    int ended = -1;
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) exit(status);
+    CHECK(waitpid(child, &ended, 0) == child && WIFEXITED(ended) && WEXITSTATUS(ended) == status);
+  }
+  shmem_barrier_all();
+}
+
 static void what_a_pe_can_ask(void) {
   int major = 0, minor = 0, level = -1, has_begun = -1, has_ended = -1;
   char name[SHMEM_MAX_NAME_LEN] = "";
@@ -107,5 +122,6 @@ const struct test_case memory_cases[] = {{"memory.variables_keep_their_values", 
                                          {"memory.reallocation_keeps_what_fits", reallocation_keeps_what_fits},
                                          {"memory.too_much_is_null", too_much_is_null},
                                          {"memory.addresses", addresses},
+                                         {"memory.forked_children_end_alone", forked_children_end_alone},
                                          {"memory.what_a_pe_can_ask", what_a_pe_can_ask},
                                          {NULL, NULL}};
