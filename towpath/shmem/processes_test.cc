@@ -4,6 +4,7 @@
 #include <random>
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,11 +12,13 @@
 #include <towpath/shmem/collectives.h>
 #include <towpath/shmem/testing/pes.h>
 #include <towpath/sys/process.h>
+#include <towpath/sys/testing/child.h>
 
 namespace towpath::shmem {
 namespace {
 
 using testing::as_processes;
+using testing::bootstrap_for;
 using testing::PesOptions;
 
 constexpr int kFine = 0;
@@ -163,6 +166,51 @@ TEST(ShmemProcessTest, dead_pe_is_named_and_its_memory_can_still_be_read) {
                                                                                          : kWrong;
   });
   EXPECT_TRUE(ended_with(statuses[0], kFine)) << statuses[0];
+}
+
+/// As PE 0 of two, to which the kernel answers so when it wants to watch PE 1: how its beginning
+/// ends, or its first barrier; PE 1 has `other_code` from these.
+void begin_without_watching(int errno_value, Code code, Code other_code) {
+  const JobFiles files = *create_job({.pes = 2, .heap_bytes = testing::kTestHeap});
+  const auto begin = [&](int pe) {
+    auto context = Context::open(bootstrap_for(files, pe));
+    const Code ended = context.ok() ? context->barrier().code() : context.code();
+    EXPECT_TRUE(!context.ok() || ended != Code::ok || context->losses().empty());
+    // Nobody leaves before the other one has counted the losses.
+    return ended == Code::ok ? context->finalize().code() : ended;
+  };
+  const pid_t other = ::fork();
+  if (other == 0) ::_exit(begin(1) == other_code ? kFine : kWrong);
+  if (sys::testing::refuse_calls({SYS_pidfd_open}, errno_value))
+    EXPECT_EQ(begin(0), code);
+  else
+    ::kill(other, SIGKILL);
+  int status = -1;
+  ::waitpid(other, &status, 0);
+  if (WIFSIGNALED(status)) GTEST_SKIP() << sys::testing::kNoFilter;
+  EXPECT_TRUE(ended_with(status, kFine)) << status;
+}
+
+TEST(ShmemProcessTest, a_pe_that_cannot_be_watched_is_not_lost) {
+  EXPECT_TRUE(
+      sys::testing::passes_in_child([] { begin_without_watching(EPERM, Code::ok, Code::ok); }));
+  // What ran out is reported where it did; the others are notified that this one left.
+  EXPECT_TRUE(sys::testing::passes_in_child(
+      [] { begin_without_watching(EMFILE, Code::exhausted, Code::peer_lost); }));
+}
+
+TEST(ShmemProcessTest, a_context_keeps_the_descriptor_of_its_own_heap_alone) {
+  const auto open_descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  for (const int status : as_processes({.pes = 3}, [&](Context& context) {
+         const auto with_it = open_descriptors();
+         if (!context.barrier().ok() || !context.finalize().ok()) return kWrong;
+         { const Context ended = std::move(context); }
+         return with_it - open_descriptors() == 3 ? kFine : kWrong;  // and of two processes
+       }))
+    EXPECT_TRUE(ended_with(status, kFine)) << status;
 }
 
 TEST(ShmemProcessTest, nothing_is_left_behind) {

@@ -39,6 +39,20 @@ PeState state_of(const PeRecord& record) noexcept {
 
 bool is_over(PeState state) noexcept { return state >= PeState::finalized; }
 
+/// What reports the end of a PE's process; none where it cannot be watched, by the kernel or by the
+/// rules of a sandbox: what is not known to have ended lives. Errors: peer_lost, exhausted.
+Result<sys::Fd> watch(const PeRecord& record) {
+  const auto pid = static_cast<pid_t>(record.pid.load(std::memory_order_relaxed));
+  auto process = sys::open_process(pid);
+  const auto started =
+      process.ok() ? sys::process_start_time(pid) : Result<std::uint64_t>(process.status());
+  if (started.ok() && *started == record.start_time) return process;
+  if (started.ok()) return error(Code::peer_lost, cat("process ", pid, " is another one"));
+  if (started.code() == Code::peer_lost || started.code() == Code::exhausted)
+    return started.status();
+  return sys::Fd();
+}
+
 const char* how_it_ended(const PeRecord& record, bool is_here) noexcept {
   switch (state_of(record)) {
     case PeState::finalized: return "has finalized";
@@ -80,13 +94,12 @@ Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptio
     return error(Code::invalid_argument, cat("PE ", my_pe, " with ", files.heaps.size(),
                                              " heaps, of a job of ", job.pes(), " PEs"));
   auto world = std::make_shared<World>(Private{}, std::move(job), options);
-  world->files_ = std::move(files);
   world->my_pe_ = static_cast<std::uint32_t>(my_pe);
   world->hosts_ = remote != nullptr ? std::move(hosts) : std::vector<std::uint32_t>(world->pes());
   world->remote_ = std::move(remote);
   world->awaited_.resize(world->pes());
   std::iota(world->awaited_.begin(), world->awaited_.end(), 0);
-  TOWPATH_TRY(world->map_heaps(pages));
+  TOWPATH_TRY(world->map_heaps(std::move(files), pages));
   TOWPATH_TRY(world->meet());
   TOWPATH_TRY(world->watch_others());
   world->open_pes_ = world->pes();
@@ -118,13 +131,15 @@ void World::leave() noexcept {
   if (remote_ != nullptr) remote_->close(PeState::left);
 }
 
-Status World::map_heaps(const HeapPages& pages) {
+/// Of the descriptors the own heap's is kept: mappings need none, and a job has many.
+Status World::map_heaps(JobFiles files, const HeapPages& pages) {
   heaps_.resize(pes());
   for (std::uint32_t pe = 0; pe < pes(); ++pe) {
     if (hosts_[pe] != hosts_[my_pe_]) continue;
     void* const at = pe == my_pe_ ? reinterpret_cast<void*>(kSymmetricBase) : nullptr;
-    TOWPATH_TRY(heaps_[pe], map_heap(job_.header(), {.fd = files_.heaps[pe].get(), .at = at}));
+    TOWPATH_TRY(heaps_[pe], map_heap(job_.header(), {.fd = files.heaps[pe].get(), .at = at}));
   }
+  heap_fd_ = std::move(files.heaps[my_pe_]);
   TOWPATH_TRY(placement_, place_heaps(job_.header(), heaps_, heaps_[my_pe_].bytes(), pages));
   for (std::uint32_t pe = 0; pe < pes(); ++pe)
     shifts_.push_back(hosts_[pe] == hosts_[my_pe_]
@@ -173,13 +188,12 @@ Status World::watch_others() {
     const auto pid = static_cast<pid_t>(record.pid.load(std::memory_order_relaxed));
     if (pid == ::getpid() || !is_here(pe))
       continue;  // a PE in a thread, or for the engine to watch
-    auto process = sys::open_process(pid);
-    if (process.code() == Code::unsupported) continue;
-    const auto started = sys::process_start_time(pid);
-    if (process.ok() && started.ok() && *started == record.start_time)
-      processes_[pe] = *std::move(process);
-    else
+    auto process = watch(record);
+    if (process.code() == Code::peer_lost) {
       job_.mark(pe, PeState::lost);
+      continue;
+    }
+    TOWPATH_TRY(processes_[pe], std::move(process));
   }
   return {};
 }

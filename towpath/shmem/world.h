@@ -73,7 +73,7 @@ class World {
   std::uint64_t heap_bytes() const noexcept { return job_.header().heap_bytes; }
   /// In which pages the own heap lies, and where: what was had of what was asked for.
   const memory::Placement& heap_placement() const noexcept { return placement_; }
-  int heap_fd() const noexcept { return files_.heaps[my_pe_].get(); }
+  int heap_fd() const noexcept { return heap_fd_.get(); }
   /// What to add to a local heap address; kFar for a PE of another host. `pe` < pes().
   std::uint64_t shift(std::uint32_t pe) const noexcept { return shifts_[pe]; }
   static constexpr std::uint64_t kFar = ~std::uint64_t{0};  // no shift is odd
@@ -183,7 +183,7 @@ class World {
     bool (*holds)(const void* what);
   };
 
-  Status map_heaps(const HeapPages& pages);
+  Status map_heaps(JobFiles files, const HeapPages& pages);
   Status meet();
   Status watch_others();
   Status wait_asleep(EventCount& event_count, Condition ready,
@@ -194,7 +194,7 @@ class World {
 
   const std::unique_ptr<const sys::ForkMark> fork_mark_;
   JobView job_;
-  JobFiles files_;
+  sys::Fd heap_fd_;
   const Timeouts timeouts_;
   const sys::SystemClock clock_;  // futexes know no other
   run::Looks looks_;
