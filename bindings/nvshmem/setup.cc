@@ -30,13 +30,24 @@ static_assert(sizeof(nvshmemx_uniqueid_t) == 128 && sizeof(nvshmemx_uniqueid_arg
 run::Mutex begin_mutex;
 int begun TOWPATH_GUARDED_BY(begin_mutex) = 0;
 
+/// With NVSHMEM's own name for the size of a heap, before OpenSHMEM's; the units are the same.
+standard::Environment read_environment() {
+  standard::Environment all = standard::read_environment();
+  if (const auto size = all.find("NVSHMEM_SYMMETRIC_SIZE"); size != all.end())
+    all.insert_or_assign("SHMEM_SYMMETRIC_SIZE", size->second);
+  return all;
+}
+
 Result<shmem::Bootstrap> bootstrap_by_id(const nvshmemx_uniqueid_args_t& who) {
   shmem::UniqueId::Raw raw;
   static_assert(sizeof raw == sizeof *who.id);
   std::memcpy(raw.data(), who.id, sizeof raw);
   shmem::Bootstrap bootstrap{.my_pe = who.myrank, .pes = who.nranks};
   TOWPATH_TRY(bootstrap.unique_id, shmem::UniqueId::from_raw(raw));
-  TOWPATH_TRY(bootstrap.network, standard::shmem_network(standard::read_environment()));
+  const standard::Environment environment = read_environment();
+  TOWPATH_TRY(bootstrap.heap_bytes, standard::shmem_heap_bytes(environment));
+  TOWPATH_TRY(bootstrap.pages, standard::shmem_heap_pages(environment));
+  TOWPATH_TRY(bootstrap.network, standard::shmem_network(environment));
   return bootstrap;
 }
 
@@ -48,9 +59,9 @@ void at_exit() {
 }
 
 Status begin(const nvshmemx_uniqueid_args_t* who) {
-  auto bootstrap = who != nullptr ? bootstrap_by_id(*who)
-                                  : standard::bootstrap_shmem(standard::read_environment(),
-                                                              shmem::Timeouts().to_start);
+  auto bootstrap = who != nullptr
+                       ? bootstrap_by_id(*who)
+                       : standard::bootstrap_shmem(read_environment(), shmem::Timeouts().to_start);
   TOWPATH_TRY(bootstrap);
   TOWPATH_TRY(auto context, shmem::Context::open(*std::move(bootstrap)));
   if (the_process == nullptr) (void)std::atexit(at_exit);

@@ -21,7 +21,7 @@ Result<BlockPlace> Heap::allocate(const BlockShape& shape) {
                      " bytes together in the symmetric heap: ", free_bytes(), " of ", size_bytes_,
                      " bytes are free, ", free_.largest_pages() * kUnit, " of them together"),
                  "free buffers, or start with a larger heap (`towpath run --heap`, "
-                 "TOWPATH_SHMEM_HEAP)");
+                 "TOWPATH_SHMEM_HEAP; programs of NVSHMEM: NVSHMEM_SYMMETRIC_SIZE)");
   const std::uint64_t units = *rounded / kUnit;
   // Of what was taken, the part before the alignment and the part behind go back.
   const std::uint64_t step = slack + 1;

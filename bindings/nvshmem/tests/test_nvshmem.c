@@ -511,10 +511,12 @@ static void several_users_of_one_process(void) {
 static int by_id(int rank, const nvshmemx_uniqueid_t* id) {
   nvshmemx_init_attr_t attributes;
   memset(&attributes, 0, sizeof attributes);
+  CHECK(setenv("NVSHMEM_SYMMETRIC_SIZE", "3m", 1) == 0); /* of PE 0 */
   CHECK(F(nvshmemx_set_attr_uniqueid_args)(rank, 2, id, &attributes) == 0);
   CHECK(attributes.version == 131216 && attributes.args.uid_args.version == 65560);
   CHECK(F(nvshmemx_hostlib_init_attr)(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes) == 0);
   CHECK(F(nvshmem_my_pe)() == rank && F(nvshmem_n_pes)() == 2);
+  CHECK(F(nvshmem_malloc)(4 << 20) == NULL); /* with a reason */
   int* box = F(nvshmem_malloc)(sizeof(int));
   F(nvshmem_int_p)(box, 10 + rank, 1 - rank);
   F(nvshmem_barrier_all)();
