@@ -1,7 +1,8 @@
 // Beginning and ending, counted: several users of one process may each begin and end.
 //
-// The last end waits for all PEs and keeps the memory mapped, so that it can begin anew, also in a
-// job that a launcher made, and so that no thread loses memory that it still looks at.
+// The last end waits for all PEs and keeps the memory mapped, so that it can begin anew in a job
+// that a launcher made, and so that no thread loses memory that it still looks at. The job of an
+// identifier ends with it: what it held is let go of when another one begins.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -29,6 +30,7 @@ static_assert(sizeof(nvshmemx_uniqueid_t) == 128 && sizeof(nvshmemx_uniqueid_arg
 
 run::Mutex begin_mutex;
 int begun TOWPATH_GUARDED_BY(begin_mutex) = 0;
+bool is_by_id TOWPATH_GUARDED_BY(begin_mutex) = false;
 
 /// With NVSHMEM's own name for the size of a heap, before OpenSHMEM's; the units are the same.
 standard::Environment read_environment() {
@@ -53,18 +55,23 @@ Result<shmem::Bootstrap> bootstrap_by_id(const nvshmemx_uniqueid_args_t& who) {
 
 /// No thread of the library lives on while the program's libraries end.
 void at_exit() {
+  if (the_process == nullptr) return;            // another job could not begin
   if (process().world().is_inherited()) return;  // nor the lock: a thread of the PE may hold it
   const run::MutexLock lock(begin_mutex);
   begun > 0 ? process().world().leave() : process().world().finish();
 }
 
-Status begin(const nvshmemx_uniqueid_args_t* who) {
+Status begin(const nvshmemx_uniqueid_args_t* who) TOWPATH_REQUIRES(begin_mutex) {
   auto bootstrap = who != nullptr
                        ? bootstrap_by_id(*who)
                        : standard::bootstrap_shmem(read_environment(), shmem::Timeouts().to_start);
   TOWPATH_TRY(bootstrap);
+  // Before the new one, whose heap is to lie at the same address.
+  delete std::exchange(the_process, nullptr);
   TOWPATH_TRY(auto context, shmem::Context::open(*std::move(bootstrap)));
-  if (the_process == nullptr) (void)std::atexit(at_exit);
+  static const int at_end = std::atexit(at_exit);
+  (void)at_end;
+  is_by_id = who != nullptr;
   the_process = new Process(std::move(context), Statics());
   nvshmem::prepare_rendezvous();
   return {};
@@ -72,8 +79,7 @@ Status begin(const nvshmemx_uniqueid_args_t* who) {
 
 int begin_counted(const nvshmemx_uniqueid_args_t* who) {
   const run::MutexLock lock(begin_mutex);
-  // The job of an identifier ends with it: another identifier is another job.
-  const bool is_another = begun == 0 && who != nullptr;
+  const bool is_another = begun == 0 && (who != nullptr || is_by_id);
   if (the_process == nullptr || is_another)
     if (answer(begin(who)) != 0) return NVSHMEMX_ERROR_INTERNAL;
   ++begun;
@@ -111,7 +117,9 @@ int nvshmemx_init_attr(unsigned int flags, nvshmemx_init_attr_t* attributes) {
 
 void nvshmemx_hostlib_finalize(void) {
   const run::MutexLock lock(begin_mutex);
-  if (begun > 0 && --begun == 0) (void)answer(the_process->context().barrier());
+  if (begun == 0 || --begun > 0) return;
+  shmem::Context& context = the_process->context();
+  (void)answer(is_by_id ? context.finalize() : context.barrier());
 }
 
 int nvshmemx_set_attr_mpi_comm_args(void* comm, nvshmemx_init_attr_t* attributes) {

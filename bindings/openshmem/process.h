@@ -1,8 +1,8 @@
 // Process: this process as a PE: its context, what its symmetric addresses mean, and what C
 // programs hold by address or by handle.
 //
-// There is one, since C functions get none passed: from the initialisation on, and never destroyed,
-// so that threads of the program may still be in it at its end. Invariants: an address is symmetric
+// There is one, since C functions get none passed: from the initialisation on, and not destroyed at
+// the program's end, so that threads may still be in it. Invariants: an address is symmetric
 // when it lies in the heap or in the program's own variables. Thread: any; shmem_init() and
 // shmem_finalize() beside nothing.
 #pragma once

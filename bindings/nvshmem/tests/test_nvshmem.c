@@ -6,6 +6,7 @@
  *   nvshmem_test LIBRARY id        two processes that find each other by an identifier
  *   nvshmem_test LIBRARY id RANK PIPE   one of them, on whatever host: PE 0 writes it, PE 1 reads it
  */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -507,6 +508,14 @@ static void several_users_of_one_process(void) {
   for (int i = 0; i < 3; ++i) pthread_join(users[i], NULL);
 }
 
+static int open_descriptors(void) {
+  int count = 0;
+  DIR* all = opendir("/proc/self/fd");
+  while (all != NULL && readdir(all) != NULL) ++count;
+  if (all != NULL) (void)closedir(all);
+  return count;
+}
+
 /* One PE of two, with an identifier from the parent. */
 static int by_id(int rank, const nvshmemx_uniqueid_t* id) {
   nvshmemx_init_attr_t attributes;
@@ -528,13 +537,27 @@ static int by_id(int rank, const nvshmemx_uniqueid_t* id) {
   return failed_checks != 0;
 }
 
+/* One job after the other: none keeps what it had. */
+enum { kJobs = 4 };
+static int by_ids(int rank, const nvshmemx_uniqueid_t* ids) {
+  int at_first = 0;
+  for (int job = 0; job < kJobs; ++job) {
+    (void)by_id(rank, &ids[job]);
+    CHECK(F(nvshmemx_init_status)() == NVSHMEM_STATUS_NOT_INITIALIZED);
+    if (job == 0) at_first = open_descriptors();
+    CHECK(open_descriptors() == at_first);
+  }
+  return failed_checks != 0;
+}
+
 static void two_processes_by_id(void) {
-  nvshmemx_uniqueid_t id;
+  nvshmemx_uniqueid_t ids[kJobs];
   int status = 0;
-  CHECK(F(nvshmemx_get_uniqueid)(&id) == 0 && id.version == 65664);
+  for (int job = 0; job < kJobs; ++job)
+    CHECK(F(nvshmemx_get_uniqueid)(&ids[job]) == 0 && ids[job].version == 65664);
   const pid_t child = fork();
-  if (child == 0) _exit(by_id(1, &id));
-  (void)by_id(0, &id);
+  if (child == 0) _exit(by_ids(1, ids));
+  (void)by_ids(0, ids);
   CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
