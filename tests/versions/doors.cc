@@ -300,7 +300,7 @@ void add_shmem(std::vector<Door>& doors) {
                      TOWPATH_TRY(const auto message, wire::open(bytes, bootstrap_limits(2)));
                      return decode_bootstrap_words(message.payload).status();
                    }});
-  doors.push_back({"shmem_job", {.offset = 8, .bytes = 4}, 3, 3, job_header, map_job});
+  doors.push_back({"shmem_job", {.offset = 8, .bytes = 4}, 4, 4, job_header, map_job});
   doors.push_back({"unique_id",
                    {.offset = 0, .bytes = 4},
                    65'664,

@@ -10,7 +10,7 @@ namespace towpath::shmem {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x4d45'4853'5057'5400;  // "\0TWPSHEM", read as bytes
-constexpr std::uint32_t kJobVersion = 3;
+constexpr std::uint32_t kJobVersion = 4;
 constexpr std::uint64_t kHeapUnit = 4096;
 
 Status check(const JobOptions& options) {

@@ -21,7 +21,7 @@
 namespace towpath::shmem {
 
 inline constexpr std::uint32_t kMaxPes = 1024;
-inline constexpr std::uint32_t kTeamSlots = 64;      ///< teams at a time, with the predefined ones
+inline constexpr std::uint32_t kTeamSlots = 1024;    ///< teams at a time, with the predefined ones
 inline constexpr std::uint32_t kBlockSlots = 16384;  ///< symmetric blocks at a time
 inline constexpr std::uint64_t kDefaultHeapBytes = 256 * 1024 * 1024;
 

@@ -9,7 +9,9 @@
 namespace towpath::shmem {
 namespace {
 
-constexpr std::uint32_t kSerials = 1U << 24U;
+/// A handle's number, of the serial and the slot, is one of 31 bits.
+constexpr std::uint32_t kSerials = 1U << 20U;
+static_assert(std::uint64_t{kSerials} * kTeamSlots <= 1U << 30U);
 
 bool is_predefined(std::uint32_t slot) noexcept { return slot < kFirstFreeSlot; }
 
@@ -41,7 +43,8 @@ void leave_slot(World& world, std::uint64_t slot, std::uint32_t members) noexcep
 }
 
 Status no_slot() {
-  return error(Code::exhausted, cat("all ", kTeamSlots - kFirstFreeSlot, " teams are in use"),
+  return error(Code::exhausted,
+               cat("all ", kTeamSlots - kFirstFreeSlot, " teams of the job are in use"),
                "destroy some");
 }
 

@@ -119,7 +119,9 @@ TEST_P(TeamTest, too_many_teams_are_an_error_on_all) {
     }
     EXPECT_EQ(status.code(), Code::exhausted);
     EXPECT_EQ(teams.size(), kTeamSlots - 6);
+    EXPECT_GE(teams.size(), 1000u) << "programs give each row and column of a grid its own";
     if (context.my_pe() == 1) {
+      EXPECT_EQ(context.team_from_raw(teams.back().raw()), teams.back());
       EXPECT_TRUE(teams.back().destroy().ok());
     }
     ASSERT_TRUE(context.barrier().ok());
