@@ -153,5 +153,11 @@ void shmem_fence(void) { process().context().fence(); }
 void shmem_quiet(void) { process().context().quiet(); }
 void shmem_ctx_fence(shmem_ctx_t) { shmem_fence(); }
 void shmem_ctx_quiet(shmem_ctx_t) { shmem_quiet(); }
+void shmem_pe_quiet(const int*, size_t npes) {
+  if (npes != 0) shmem_quiet();
+}
+void shmem_ctx_pe_quiet(shmem_ctx_t, const int* target_pes, size_t npes) {
+  shmem_pe_quiet(target_pes, npes);
+}
 
 }  // extern "C"

@@ -142,6 +142,9 @@ void shmem_fence(void);
 void shmem_quiet(void);
 void shmem_ctx_fence(shmem_ctx_t ctx);
 void shmem_ctx_quiet(shmem_ctx_t ctx);
+/* What was done to these PEs, and to others as well: as quiet; at once when they are none. */
+void shmem_pe_quiet(const int* target_pes, size_t npes);
+void shmem_ctx_pe_quiet(shmem_ctx_t ctx, const int* target_pes, size_t npes);
 void shmem_barrier_all(void);
 void shmem_sync_all(void);
 

@@ -79,7 +79,7 @@ static void contexts_of_teams(void) {
   shmem_ctx_destroy(SHMEM_CTX_INVALID);
 }
 
-/* What was put by a context is in place when it is destroyed: a third PE that hears of it sees it. */
+/* What was put by a context is in place when it is destroyed, or its PE is quiet: a third PE that hears of it sees it. */
 static void contexts_end_complete(void) {
   static long put, heard;
   const int me = shmem_my_pe(), last = shmem_n_pes() - 1, reader = last > 0 ? 1 : 0;
@@ -88,8 +88,12 @@ static void contexts_end_complete(void) {
     if (me == 0) {
       CHECK(shmem_ctx_create(0, &ctx) == 0);
       shmem_ctx_long_p(ctx, &put, round, last);
-      shmem_ctx_destroy(ctx);
+      if (round % 3 == 0) shmem_pe_quiet(&last, 1);
+      if (round % 3 == 1) shmem_ctx_pe_quiet(ctx, &last, 1);
+      shmem_pe_quiet(NULL, 0);
+      if (round % 3 == 2) shmem_ctx_destroy(ctx);
       shmem_long_atomic_set(&heard, round, reader);
+      if (round % 3 != 2) shmem_ctx_destroy(ctx);
     }
     if (me == reader) {
       shmem_long_wait_until(&heard, SHMEM_CMP_GE, round);
