@@ -162,18 +162,18 @@ BOTH(int, team_sync, (nvshmem_team_t team), {
                                    uint64_t* sig_addr, uint64_t signal, int sig_op, int pe,   \
                                    nvshmem_stream_t stream) {                                 \
     (void)stream;                                                                             \
-    door_put_signal(SHMEM_CTX_DEFAULT, dest, source, nelems * (WIDTH),                        \
+    door_put_signal(SHMEM_CTX_DEFAULT, dest, source, door_bytes(nelems, WIDTH),               \
                     (struct door_signal){sig_addr, signal, sig_op}, pe);                      \
   }
 #define RMA(PUT, GET, T, WIDTH)                                                        \
   BOTH(void, PUT, (T* dest, const T* source, size_t nelems, int pe),                   \
-       { door_put(SHMEM_CTX_DEFAULT, dest, source, nelems * (WIDTH), pe); })           \
+       { door_put(SHMEM_CTX_DEFAULT, dest, source, door_bytes(nelems, WIDTH), pe); })  \
   BOTH(void, GET, (T* dest, const T* source, size_t nelems, int pe),                   \
-       { door_get(SHMEM_CTX_DEFAULT, dest, source, nelems * (WIDTH), pe); })           \
+       { door_get(SHMEM_CTX_DEFAULT, dest, source, door_bytes(nelems, WIDTH), pe); })  \
   BOTH(void, PUT##_nbi, (T* dest, const T* source, size_t nelems, int pe),             \
-       { door_put(SHMEM_CTX_DEFAULT, dest, source, nelems * (WIDTH), pe); })           \
+       { door_put(SHMEM_CTX_DEFAULT, dest, source, door_bytes(nelems, WIDTH), pe); })  \
   BOTH(void, GET##_nbi, (T* dest, const T* source, size_t nelems, int pe),             \
-       { door_get(SHMEM_CTX_DEFAULT, dest, source, nelems * (WIDTH), pe); })           \
+       { door_get(SHMEM_CTX_DEFAULT, dest, source, door_bytes(nelems, WIDTH), pe); })  \
   PUT_SIGNAL(PUT##_signal, T, WIDTH)                                                   \
   PUT_SIGNAL(PUT##_signal_nbi, T, WIDTH)
 #define STRIDES(WIDTH) (struct door_strides){dst, sst, WIDTH}
@@ -205,7 +205,7 @@ RMA(putmem, getmem, void, 1)
   BOTH(int, PREFIX##broadcast##SUFFIX,                                                            \
        (nvshmem_team_t team, T* dest, const T* source, size_t nelems, int PE_root), {             \
          ONE_AT_A_TIME;                                                                           \
-         return door_broadcast(team_of(team), dest, source, nelems * (WIDTH), PE_root);           \
+         return door_broadcast(team_of(team), dest, source, door_bytes(nelems, WIDTH), PE_root);  \
        })                                                                                         \
   BOTH(int, PREFIX##fcollect##SUFFIX,                                                             \
        (nvshmem_team_t team, T* dest, const T* source, size_t nelems), {                          \
@@ -215,7 +215,7 @@ RMA(putmem, getmem, void, 1)
   BOTH(int, PREFIX##alltoall##SUFFIX,                                                             \
        (nvshmem_team_t team, T* dest, const T* source, size_t nelems), {                          \
          ONE_AT_A_TIME;                                                                           \
-         return door_alltoall(team_of(team), dest, source, nelems * (WIDTH));                     \
+         return door_alltoall(team_of(team), dest, source, door_bytes(nelems, WIDTH));            \
        })
 #define MOVE(how, NAME, T) MOVES(NAME##_, , T, sizeof(T))
 TOWPATH_NVSHMEM_TYPES(MOVE, )

@@ -1,4 +1,6 @@
 // Put, get, atomic operations, signals, order.
+#include <towpath/core/checked.h>
+
 #include "bindings/openshmem/process.h"
 
 using namespace towpath;
@@ -8,7 +10,9 @@ namespace {
 
 /// Bytes that blocks, at least one, with a step between them reach over.
 std::uint64_t extent(std::ptrdiff_t step, const door_strides& strides, const door_blocks& blocks) {
-  return ((blocks.count - 1) * static_cast<std::uint64_t>(step) + blocks.nelems) * strides.width;
+  const auto before = checked_multiply(blocks.count - 1, static_cast<std::uint64_t>(step));
+  const auto elements = before ? checked_add(*before, blocks.nelems) : std::nullopt;
+  return door_bytes(elements.value_or(SIZE_MAX), strides.width);
 }
 
 void copy_strided(std::byte* to, const std::byte* from, const door_strides& strides,

@@ -1,6 +1,7 @@
 // Collectives on teams, in the words of towpath/shmem/collectives.h.
 #include <complex>
 
+#include <towpath/core/format.h>
 #include <towpath/shmem/collectives.h>
 
 #include "bindings/openshmem/process.h"
@@ -19,6 +20,10 @@ engine::Movement movement(const Process& self, const void* dest, const void* sou
           .source = {self.offset(source, bytes), bytes}};
 }
 
+std::size_t size_of(const shmem::Team& team) {
+  return static_cast<std::size_t>(std::max(team.n_pes(), 0));
+}
+
 /// A barrier, `move`, a barrier.
 template <typename Move>
 Status between_barriers(const shmem::Team& team, const Move& move) {
@@ -33,14 +38,6 @@ shmem::Fold sum_or_product(shmem::ReduceOp op) {
   return op == shmem::ReduceOp::product ? engine::fold<T, engine::Product> : nullptr;
 }
 
-/// Sums, products and bits of signed integers are those of unsigned ones, which may wrap.
-template <typename Signed>
-shmem::Fold fold_of_signed(shmem::ReduceOp op) {
-  if (op == shmem::ReduceOp::min) return engine::fold<Signed, engine::Min>;
-  if (op == shmem::ReduceOp::max) return engine::fold<Signed, engine::Max>;
-  return shmem::fold_of<std::make_unsigned_t<Signed>>(op);
-}
-
 struct Element {
   std::uint64_t width;
   shmem::Fold fold;
@@ -48,10 +45,10 @@ struct Element {
 
 Element element_of(door_type type, shmem::ReduceOp op) {
   switch (type) {
-    case door_int8: return {1, fold_of_signed<std::int8_t>(op)};
-    case door_int16: return {2, fold_of_signed<std::int16_t>(op)};
-    case door_int32: return {4, fold_of_signed<std::int32_t>(op)};
-    case door_int64: return {8, fold_of_signed<std::int64_t>(op)};
+    case door_int8: return {1, shmem::fold_of<std::int8_t>(op)};
+    case door_int16: return {2, shmem::fold_of<std::int16_t>(op)};
+    case door_int32: return {4, shmem::fold_of<std::int32_t>(op)};
+    case door_int64: return {8, shmem::fold_of<std::int64_t>(op)};
     case door_uint8: return {1, shmem::fold_of<std::uint8_t>(op)};
     case door_uint16: return {2, shmem::fold_of<std::uint16_t>(op)};
     case door_uint32: return {4, shmem::fold_of<std::uint32_t>(op)};
@@ -111,7 +108,7 @@ int door_broadcast_to_others(shmem_team_t handle, void* dest, const void* source
 
 int door_collect(shmem_team_t team, void* dest, const void* source, size_t nelems, size_t width) {
   Process& self = process();
-  const std::uint64_t bytes = nelems * width;
+  const std::uint64_t bytes = door_bytes(nelems, width);
   const engine::Movement what{.target = {self.offset(dest, 0), self.room_at(dest)},
                               .source = {self.offset(source, bytes), bytes}};
   return answer(engine::collect(self.team(team), what, width).status());
@@ -120,7 +117,7 @@ int door_collect(shmem_team_t team, void* dest, const void* source, size_t nelem
 int door_alltoall(shmem_team_t handle, void* dest, const void* source, size_t bytes) {
   Process& self = process();
   const shmem::Team team = self.team(handle);
-  const std::uint64_t all = bytes * static_cast<std::uint64_t>(std::max(team.n_pes(), 0));
+  const std::uint64_t all = door_bytes(bytes, size_of(team));
   return answer(engine::alltoall(team, movement(self, dest, source, all), bytes));
 }
 
@@ -130,8 +127,13 @@ int door_alltoalls(shmem_team_t handle, void* dest, const void* source, door_str
   const shmem::Team world = process().context().world();
   const auto mine = static_cast<std::uint64_t>(team.my_pe());
   const auto share = [&](std::ptrdiff_t stride) {
-    return nelems * static_cast<std::uint64_t>(stride) * strides.width;
+    return door_bytes(door_bytes(nelems, static_cast<std::uint64_t>(stride)), strides.width);
   };
+  if (door_bytes(std::max(share(strides.dest), share(strides.source)), size_of(team)) == SIZE_MAX)
+    die(error(
+        Code::out_of_range,
+        cat(nelems, " elements of each PE, in steps of ", strides.dest, " and ", strides.source),
+        "no memory is that large"));
   return answer(between_barriers(team, [&] {
     for (int member = 0; member < team.n_pes(); ++member)
       door_iget(
@@ -145,7 +147,7 @@ int door_alltoalls(shmem_team_t handle, void* dest, const void* source, door_str
 int door_reduce(shmem_team_t team, void* dest, const void* source, door_reduction what) {
   Process& self = process();
   const engine::Folding folding = folding_of(what);
-  const std::uint64_t bytes = folding.count * folding.element_bytes;
+  const std::uint64_t bytes = door_bytes(folding.count, folding.element_bytes);
   return answer(engine::reduce(self.team(team), movement(self, dest, source, bytes), folding));
 }
 
@@ -153,9 +155,9 @@ int door_reduce_scatter(shmem_team_t handle, void* dest, const void* source, doo
   Process& self = process();
   const shmem::Team team = self.team(handle);
   const engine::Folding folding = folding_of(what);
-  const std::uint64_t bytes = folding.count * folding.element_bytes;
+  const std::uint64_t bytes = door_bytes(folding.count, folding.element_bytes);
   engine::Movement extents = movement(self, dest, source, bytes);
-  extents.source.size_bytes *= static_cast<std::uint64_t>(std::max(team.n_pes(), 1));
+  extents.source.size_bytes = door_bytes(bytes, std::max<std::size_t>(size_of(team), 1));
   (void)self.offset(source, extents.source.size_bytes);
   return answer(engine::reduce_scatter(team, extents, folding));
 }
@@ -166,7 +168,7 @@ int door_scan(shmem_team_t team, void* dest, const void* source, door_reduction 
               int is_inclusive) {
   Process& self = process();
   const engine::Folding folding = folding_of(what);
-  const std::uint64_t bytes = folding.count * folding.element_bytes;
+  const std::uint64_t bytes = door_bytes(folding.count, folding.element_bytes);
   const auto kind = is_inclusive != 0 ? engine::ScanKind::inclusive : engine::ScanKind::exclusive;
   return answer(engine::scan(self.team(team), movement(self, dest, source, bytes), folding, kind));
 }

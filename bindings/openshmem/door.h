@@ -48,6 +48,12 @@ enum door_type {
            : door_complexf, double _Complex                     \
            : door_complexd)
 
+/* Of so many elements. What wraps is more than any memory has: it is refused by that size. */
+static inline size_t door_bytes(size_t nelems, size_t width) {
+  size_t bytes = 0;
+  return __builtin_mul_overflow(nelems, width, &bytes) ? SIZE_MAX : bytes;
+}
+
 /* Ends the PE with a reason where the other side cannot be reached. */
 void door_put(shmem_ctx_t ctx, void* dest, const void* source, size_t bytes, int pe);
 void door_get(shmem_ctx_t ctx, void* dest, const void* source, size_t bytes, int pe);

@@ -39,7 +39,7 @@ void shmem_sync(SET_PARAMETERS, long* pSync) { ON_SET(door_barrier(team)); }
 #define COLLECTIVES(BITS, WIDTH)                                                               \
   void shmem_broadcast##BITS(void* dest, const void* source, size_t nelems, int PE_root,       \
                              SET_PARAMETERS, long* pSync) {                                    \
-    ON_SET(door_broadcast_to_others(team, dest, source, nelems * (WIDTH), PE_root));           \
+    ON_SET(door_broadcast_to_others(team, dest, source, door_bytes(nelems, WIDTH), PE_root));  \
   }                                                                                            \
   void shmem_collect##BITS(void* dest, const void* source, size_t nelems, SET_PARAMETERS,      \
                            long* pSync) {                                                      \
@@ -51,7 +51,7 @@ void shmem_sync(SET_PARAMETERS, long* pSync) { ON_SET(door_barrier(team)); }
   }                                                                                            \
   void shmem_alltoall##BITS(void* dest, const void* source, size_t nelems, SET_PARAMETERS,     \
                             long* pSync) {                                                     \
-    ON_SET(door_alltoall(team, dest, source, nelems * (WIDTH)));                               \
+    ON_SET(door_alltoall(team, dest, source, door_bytes(nelems, WIDTH)));                      \
   }                                                                                            \
   void shmem_alltoalls##BITS(void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst,     \
                              size_t nelems, SET_PARAMETERS, long* pSync) {                     \

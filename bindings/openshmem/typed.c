@@ -29,25 +29,25 @@ _Static_assert(sizeof(long) == 8, "long is a word of 64 bits wherever this is bu
 
 #define PUT_AND_GET(PUT, GET, T, WIDTH)                                                        \
   BOTH(void, PUT, (T* dest, const T* source, size_t nelems, int pe),                           \
-       { door_put(ctx, dest, source, nelems * (WIDTH), pe); })                                 \
+       { door_put(ctx, dest, source, door_bytes(nelems, WIDTH), pe); })                        \
   BOTH(void, PUT##_nbi, (T* dest, const T* source, size_t nelems, int pe),                     \
-       { door_put(ctx, dest, source, nelems * (WIDTH), pe); })                                 \
+       { door_put(ctx, dest, source, door_bytes(nelems, WIDTH), pe); })                        \
   BOTH(void, GET, (T* dest, const T* source, size_t nelems, int pe),                           \
-       { door_get(ctx, dest, source, nelems * (WIDTH), pe); })                                 \
+       { door_get(ctx, dest, source, door_bytes(nelems, WIDTH), pe); })                        \
   BOTH(void, GET##_nbi, (T* dest, const T* source, size_t nelems, int pe),                     \
-       { door_get(ctx, dest, source, nelems * (WIDTH), pe); })                                 \
+       { door_get(ctx, dest, source, door_bytes(nelems, WIDTH), pe); })                        \
   BOTH(void, PUT##_signal,                                                                     \
        (T* dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal,          \
         int sig_op, int pe),                                                                   \
        {                                                                                       \
-         door_put_signal(ctx, dest, source, nelems * (WIDTH),                                  \
+         door_put_signal(ctx, dest, source, door_bytes(nelems, WIDTH),                         \
                          (struct door_signal){sig_addr, signal, sig_op}, pe);                  \
        })                                                                                      \
   BOTH(void, PUT##_signal_nbi,                                                                 \
        (T* dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal,          \
         int sig_op, int pe),                                                                   \
        {                                                                                       \
-         door_put_signal(ctx, dest, source, nelems * (WIDTH),                                  \
+         door_put_signal(ctx, dest, source, door_bytes(nelems, WIDTH),                         \
                          (struct door_signal){sig_addr, signal, sig_op}, pe);                  \
        })
 #define STRIDED(PUT, GET, T, WIDTH)                                                            \
@@ -190,7 +190,7 @@ TOWPATH_SHMEM_WAIT_TYPES(WAIT, )
 #define COLLECTIVES(PREFIX, SUFFIX, T, WIDTH)                                                      \
   int shmem_##PREFIX##broadcast##SUFFIX(shmem_team_t team, T* dest, const T* source,               \
                                         size_t nelems, int PE_root) {                              \
-    return door_broadcast(team, dest, source, nelems * (WIDTH), PE_root);                          \
+    return door_broadcast(team, dest, source, door_bytes(nelems, WIDTH), PE_root);                 \
   }                                                                                                \
   int shmem_##PREFIX##collect##SUFFIX(shmem_team_t team, T* dest, const T* source,                 \
                                       size_t nelems) {                                             \
@@ -202,7 +202,7 @@ TOWPATH_SHMEM_WAIT_TYPES(WAIT, )
   }                                                                                                \
   int shmem_##PREFIX##alltoall##SUFFIX(shmem_team_t team, T* dest, const T* source,                \
                                        size_t nelems) {                                            \
-    return door_alltoall(team, dest, source, nelems * (WIDTH));                                    \
+    return door_alltoall(team, dest, source, door_bytes(nelems, WIDTH));                           \
   }                                                                                                \
   int shmem_##PREFIX##alltoalls##SUFFIX(shmem_team_t team, T* dest, const T* source,               \
                                         ptrdiff_t dst, ptrdiff_t sst, size_t nelems) {             \

@@ -1,5 +1,6 @@
 // Broadcast, collect, alltoall and reduce against what they should give.
 #include <latch>
+#include <limits>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -172,6 +173,18 @@ TEST_P(LockTest, next_holder_sees_what_was_put_to_any_pe) {
     EXPECT_EQ(guarded->local()[0], kPes * kRounds);
     (void)context.barrier();
   });
+}
+
+TEST(FoldTest, sums_and_products_of_integers_wrap) {
+  const auto fold = [](auto a, auto b, ReduceOp op) {
+    fold_of<decltype(a)>(op)(&a, &b, 1);
+    return a;
+  };
+  constexpr auto kMost = std::numeric_limits<std::int32_t>::max();
+  EXPECT_EQ(fold(std::uint16_t{0xffff}, std::uint16_t{0xffff}, ReduceOp::product), 1);
+  EXPECT_EQ(fold(std::int16_t{-1}, std::int16_t{2}, ReduceOp::product), -2);
+  EXPECT_EQ(fold(kMost, 1, ReduceOp::sum), std::numeric_limits<std::int32_t>::min());
+  EXPECT_EQ(fold(0.5, 4.0, ReduceOp::product), 2.0);
 }
 
 TEST_P(LockTest, try_does_not_wait) {

@@ -24,16 +24,29 @@ void fold(void* into, const void* values, std::uint64_t count) {
   const auto* from = static_cast<const T*>(values);
   for (std::uint64_t i = 0; i < count; ++i) to[i] = Operation()(to[i], from[i]);
 }
+/// As what sums and products are computed: integers wrap, so as unsigned ones, and those that are
+/// smaller than int as what int is.
+template <typename T, bool = std::is_integral_v<T>>
+struct WrappingOf {
+  using Type = T;
+};
+template <typename T>
+struct WrappingOf<T, true> {
+  using Type = std::make_unsigned_t<decltype(T{} * T{})>;
+};
+template <typename T>
+using Wrapping = typename WrappingOf<T>::Type;
+
 struct Sum {
   template <typename T>
   T operator()(T a, T b) const {
-    return static_cast<T>(a + b);
+    return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
   }
 };
 struct Product {
   template <typename T>
   T operator()(T a, T b) const {
-    return static_cast<T>(a * b);
+    return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
   }
 };
 struct Min {

@@ -201,6 +201,18 @@ class OpenshmemTest(unittest.TestCase):
         program = self.build(self.ring("int here = 0;\n  shmem_int_p(&here, 1, 0);\n  return 0;"))
         self.assertIn("4 bytes at 0x", self.run_pes(1, program, expect=1).stderr)
 
+    def test_sizes_that_wrap_are_reported(self):
+        # Each would be a few bytes, modulo 2^64.
+        many = "((size_t)1 << 62) + 1"
+        for call in (f"shmem_int_put(&token, &token, {many}, 0)", f"shmem_int_get(&token, &token, {many}, 0)",
+                     f"shmem_int_fcollect(SHMEM_TEAM_WORLD, &token, &token, {many})",
+                     f"shmem_int_sum_reduce(SHMEM_TEAM_WORLD, &token, &token, {many})",
+                     "shmem_int_iput(&token, &token, (ptrdiff_t)1 << 62, 1, 2, 0)",
+                     "shmem_int_alltoalls(SHMEM_TEAM_WORLD, &token, &token, (ptrdiff_t)1 << 62, 1, 1)"):
+            with self.subTest(call=call):
+                program = self.build(self.ring(f"{call};\n  return 0;"))
+                self.assertRegex(self.run_pes(1, program, expect=1).stderr, "18446744073709551615 bytes|no memory is that large")
+
 
 def main():
     global ARGS

@@ -79,7 +79,8 @@ static void contexts_of_teams(void) {
   shmem_ctx_destroy(SHMEM_CTX_INVALID);
 }
 
-/* What was put by a context is in place when it is destroyed, or its PE is quiet: a third PE that hears of it sees it. */
+/* What was put by a context is in place when it is destroyed, or its PE is quiet: a third PE that
+ * hears of it sees it. */
 static void contexts_end_complete(void) {
   static long put, heard;
   const int me = shmem_my_pe(), last = shmem_n_pes() - 1, reader = last > 0 ? 1 : 0;
