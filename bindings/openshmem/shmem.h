@@ -161,7 +161,7 @@ uint64_t shmem_signal_wait_until(uint64_t* sig_addr, int cmp, uint64_t cmp_value
 /* A lock is a symmetric long that was 0. PEs get it in the order in which they ask. */
 void shmem_set_lock(long* lock);
 void shmem_clear_lock(long* lock);
-/* 0: it is ours now. */
+/* 0: it is ours now. When the holder has died, this ends as shmem_set_lock() does. */
 int shmem_test_lock(long* lock);
 
 #ifdef __cplusplus

@@ -110,7 +110,9 @@ void shmem_clear_lock(long* lock) {
 
 int shmem_test_lock(long* lock) {
   Process& self = process();
-  return shmem::try_acquire_lock(self.world(), self.offset(lock, sizeof *lock)) ? 0 : 1;
+  const auto acquired = shmem::try_acquire_lock(self.world(), self.offset(lock, sizeof *lock));
+  must(acquired.status());
+  return *acquired ? 0 : 1;
 }
 
 }  // extern "C"

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <towpath/run/eventually.h>
 #include <towpath/shmem/collectives.h>
 #include <towpath/shmem/testing/pes.h>
 
@@ -210,6 +211,42 @@ TEST_P(LockTest, try_does_not_wait) {
   });
 }
 
+TEST_P(LockTest, holder_that_tries_keeps_its_queue) {
+  testing::PesOptions pes{.pes = 2};
+  pes.context.timeouts.to_wait = std::chrono::seconds(20);  // for the turn that never comes
+  as_threads(pes, [](Context& context) {
+    World& world = *context.underneath();
+    auto word = context.allocate_zeroed<std::uint64_t>(1);
+    const std::uint64_t at = word->offset();
+    if (context.my_pe() == 0) {
+      EXPECT_TRUE(acquire_lock(world, at).ok());
+    }
+    ASSERT_TRUE(context.barrier().ok());
+    if (context.my_pe() == 1) {
+      EXPECT_TRUE(acquire_lock(world, at).ok());
+    } else {
+      // The upper half of the word: PE 1 has said that it is next.
+      ASSERT_TRUE(run::eventually([&] { return *word->fetch({.pe = 0}) >> 33U == 2; }));
+      EXPECT_FALSE(*try_acquire_lock(world, at));
+    }
+    EXPECT_TRUE(release_lock(world, at).ok());
+    (void)context.barrier();
+  });
+}
+
+TEST_P(LockTest, one_that_only_tries_learns_that_the_holder_has_ended) {
+  as_threads({.pes = 2}, [](Context& context) {
+    auto lock = context.allocate_lock();
+    if (context.my_pe() == 1) {
+      EXPECT_TRUE(*lock->try_acquire());
+    }
+    ASSERT_TRUE(context.barrier().ok());
+    if (context.my_pe() == 1) return;  // leaves, with the lock
+    EXPECT_TRUE(run::eventually([&] { return lock->try_acquire().code() == Code::peer_lost; }));
+    EXPECT_EQ(lock->acquire().code(), Code::peer_lost);
+  });
+}
+
 TEST_P(LockTest, dead_holder_breaks_it_for_all) {
   std::latch all_have_asked(3);
   as_threads({.pes = 4}, [&](Context& context) {
@@ -226,7 +263,9 @@ TEST_P(LockTest, dead_holder_breaks_it_for_all) {
       EXPECT_EQ(refused.code(), Code::peer_lost);
       EXPECT_NE(refused.to_string().find("PE 3 "), std::string::npos) << refused.to_string();
     }
-    EXPECT_FALSE(*lock->try_acquire());
+    const auto tried = lock->try_acquire();
+    EXPECT_EQ(tried.code(), Code::peer_lost) << "a loop of tries would not end";
+    EXPECT_NE(tried.status().to_string().find("PE 3 "), std::string::npos);
     all_have_asked.arrive_and_wait();  // whose turn it was and who has left is named too
   });
 }

@@ -46,6 +46,10 @@ class HeapNodes {
   void nudge(std::uint32_t pe) const noexcept { world_.nudge(pe); }
 
   std::uint32_t pes() const noexcept { return world_.pes(); }
+  bool has_ended(std::uint32_t pe) const {
+    const std::array<std::int32_t, 1> one = {static_cast<std::int32_t>(pe)};
+    return !world_.lost_among(one, true).ok();
+  }
   Status broken(std::uint32_t pe) const {
     std::string which = pe == kAnyPe ? "" : cat("PE ", pe);
     if (which.empty())
@@ -82,9 +86,9 @@ Status acquire_lock(World& world, std::uint64_t offset) {
   return acquired;
 }
 
-bool try_acquire_lock(World& world, std::uint64_t offset) {
+Result<bool> try_acquire_lock(World& world, std::uint64_t offset) {
   HeapNodes nodes(world, offset);
-  const bool acquired = QueueLock(nodes, world.my_pe()).try_acquire();
+  const Result<bool> acquired = QueueLock(nodes, world.my_pe()).try_acquire();
   thread_fence(std::memory_order_acquire);  // as above
   return acquired;
 }

@@ -20,7 +20,7 @@ class Lock {
   /// Waits for its turn. Not again by the holder. What the last holder wrote is visible then.
   /// Errors: not_ready (no lock, finalized), peer_lost (the lock is broken), timed_out (it is now).
   Status acquire();
-  /// True when it was free and is now ours. Errors: not_ready.
+  /// True when it was free and is now ours. Errors: not_ready, peer_lost (the lock is broken).
   Result<bool> try_acquire();
   /// By the holder: completes its puts and atomic operations first, as quiet() does. Errors: as
   /// acquire().
@@ -32,7 +32,7 @@ class Lock {
 
 /// The same on a word of the heap that users keep as an OpenSHMEM lock.
 Status acquire_lock(World& world, std::uint64_t offset);
-bool try_acquire_lock(World& world, std::uint64_t offset);
+Result<bool> try_acquire_lock(World& world, std::uint64_t offset);
 Status release_lock(World& world, std::uint64_t offset);
 
 }  // namespace towpath::shmem

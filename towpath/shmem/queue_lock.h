@@ -19,8 +19,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
-#include <towpath/core/status.h>
+#include <towpath/core/result.h>
 
 namespace towpath::shmem {
 
@@ -28,9 +29,9 @@ inline constexpr std::uint32_t kAnyPe = ~std::uint32_t{0};
 /// In the tail, and in every node.
 inline constexpr std::uint32_t kLockBroken = 1U << 31U;
 
-/// Nodes must have: pes(), and words tail() and node(pe), nudge(pe), Status broken(pe), which says
-/// that `pe` (or kAnyPe) broke it, and Status wait(ready, pe), which waits for what `pe` (or
-/// kAnyPe) has to do.
+/// Nodes must have: pes(), and words tail() and node(pe), nudge(pe), bool has_ended(pe), Status
+/// broken(pe), which says that `pe` (or kAnyPe) broke it, and Status wait(ready, pe), which waits
+/// for what `pe` (or kAnyPe) has to do.
 template <class Nodes>
 class QueueLock {
  public:
@@ -49,11 +50,21 @@ class QueueLock {
     return settle([&] { return (nodes_.node(me_).load() & kWaits) == 0; }, before - 1);
   }
 
-  /// True when the lock was free. A broken one is not.
-  bool try_acquire() {
+  /// True when the lock was free. Errors: broken()'s, also when the last in the queue has ended,
+  /// whom nobody watches. A lock that is held is left alone: this PE's node may be the holder's.
+  Result<bool> try_acquire() {
+    std::uint32_t last = nodes_.tail().load();
+    while (last != 0) {
+      if ((last & kLockBroken) != 0) return nodes_.broken(culprit(last));
+      if (!nodes_.has_ended(last - 1)) return false;
+      // It may have released the lock before it ended; then the tail is another one.
+      if (nodes_.tail().compare_exchange_strong(last, last | kLockBroken))
+        return break_nodes(nodes_.broken(last - 1));
+    }
     nodes_.node(me_).store(kWaits);
-    std::uint32_t nobody = 0;
-    return nodes_.tail().compare_exchange_strong(nobody, me_ + 1);
+    if (nodes_.tail().compare_exchange_strong(last, me_ + 1)) return true;
+    if ((last & kLockBroken) != 0) return nodes_.broken(culprit(last));
+    return false;
   }
 
   /// By the holder. Errors: as acquire().
@@ -88,6 +99,9 @@ class QueueLock {
   /// `mark`: who did, for the tail.
   Status break_it(Status why, std::uint32_t mark) {
     nodes_.tail().store(mark | kLockBroken);
+    return break_nodes(std::move(why));
+  }
+  Status break_nodes(Status why) {
     for (std::uint32_t pe = 0; pe < nodes_.pes(); ++pe) {
       nodes_.node(pe).fetch_or(kLockBroken);
       nodes_.nudge(pe);
