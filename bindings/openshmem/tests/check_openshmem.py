@@ -179,16 +179,20 @@ class OpenshmemTest(unittest.TestCase):
                               timeout=WATCHDOG_S)
         self.assertIn("openshmem: PE 0: peer_lost: barrier of team 0", done.stderr)
 
-    def run_hosts(self, program, expect):
+    def run_hosts(self, *program, expect):
         """On two hosts, as far as PEs can determine."""
         done = subprocess.run([ARGS.run, "run", "--hosts", "localhost,localhost", "--launcher", "sh -c {command}", "-n", "3",
-                               "--", program], capture_output=True, text=True, timeout=WATCHDOG_S)
+                               "--", *program], capture_output=True, text=True, timeout=WATCHDOG_S)
         self.assertEqual(done.returncode, expect, done.stderr)
         return done
 
     def test_a_program_runs_on_several_hosts(self):
         done = self.run_hosts(self.build(self.ring()), expect=0)
         self.assertEqual(sorted(done.stdout.splitlines()), [f"PE {pe} has {(pe + 2) % 3}" for pe in range(3)])
+
+    def test_strided_puts_and_gets_reach_other_hosts(self):
+        done = self.run_hosts(ARGS.test, "rma.strided", expect=0)
+        self.assertIn("good   rma.strided_gets_reach_far", done.stdout)
 
     def test_one_pe_ends_all_of_several_hosts(self):
         # Also those that compute, and are in no call that could notify them.

@@ -168,6 +168,34 @@ static void signal_longdouble(void) {
 TOWPATH_SHMEM_SIZES(STRIDED_TEST, )
 BYTES_TEST(mem, 1)
 
+/* More than is fetched at once from another host, and steps that are asked for one by one. */
+static void strided_gets_reach_far(void) {
+  enum { kInts = 1 << 20 };
+  int* far = shmem_malloc(kInts * sizeof(int));
+  int* got = malloc(kInts / 2 * sizeof(int));
+  CHECK(far != NULL && got != NULL);
+  for (int i = 0; i < kInts; ++i) far[i] = i + shmem_my_pe();
+  shmem_barrier_all();
+  const int base = next_pe(), steps[] = {2, 3, 4097, 10007, kInts - 1};
+  for (size_t s = 0; s < sizeof steps / sizeof *steps; ++s) {
+    const int step = steps[s], count = (kInts - 1) / step + 1;
+    int wrong = 0;
+    shmem_int_iget(got, far, 1, step, (size_t)count, next_pe());
+    for (int i = 0; i < count; ++i) wrong += got[i] != i * step + base;
+    CHECK(wrong == 0);
+    if (step == 2) continue; /* blocks of two, each behind a gap, to every third place */
+    const int blocks = (kInts - 2) / step + 1 < kInts / 8 ? (kInts - 2) / step + 1 : kInts / 8;
+    wrong = 0;
+    shmem_int_ibget(got, far, 3, step, 2, (size_t)blocks, next_pe());
+    for (int i = 0; i < blocks; ++i)
+      wrong += got[3 * i] != i * step + base || got[3 * i + 1] != i * step + 1 + base;
+    CHECK(wrong == 0);
+  }
+  shmem_barrier_all();
+  free(got);
+  shmem_free(far);
+}
+
 static void nothing_is_legal(void) {
   int local = 7;
   shmem_int_put(NULL, &local, 0, next_pe());
@@ -202,6 +230,7 @@ static void signals_without_data(void) {
 #define BYTES_CASE(how, BITS, BYTES) {"rma.bytes_" #BITS, bytes_##BITS}, {"rma.strided_" #BITS, strided_##BITS},
 const struct test_case rma_cases[] = {TOWPATH_SHMEM_RMA_TYPES(RMA_CASE, ) TOWPATH_SHMEM_SIZES(BYTES_CASE, ){
                                           "rma.bytes_mem", bytes_mem},
-                                      {"rma.nothing_is_legal", nothing_is_legal},
+                                      {"rma.strided_gets_reach_far", strided_gets_reach_far},
+    {"rma.nothing_is_legal", nothing_is_legal},
                                       {"rma.signals_without_data", signals_without_data},
                                       {NULL, NULL}};
