@@ -42,11 +42,13 @@ void* shmem_realloc(void* ptr, size_t size) {
     shmem_free(ptr);
     return nullptr;
   }
-  Process& self = process();
-  const std::uint64_t old_size = self.find(ptr)->place().size_bytes;
+  shmem::SharedBlock block = process().find(ptr);
+  const std::uint64_t old_size = block->place().size_bytes;
+  if (size <= old_size) return answer(shmem::keep_block(*block, size)) == 0 ? ptr : nullptr;
+  block = nullptr;  // the heap gets it back below
   void* const moved = shmem_malloc(size);
   if (moved == nullptr) return nullptr;  // what there was stays
-  std::memcpy(moved, ptr, std::min<std::uint64_t>(old_size, size));
+  std::memcpy(moved, ptr, old_size);
   shmem_free(ptr);  // all have copied when this returns
   return moved;
 }

@@ -112,6 +112,12 @@ Status free_block(SharedBlock block) {
   return gather_and_reclaim(*world, call);
 }
 
+Status keep_block(const Block& block, std::uint64_t size_bytes) {
+  World& world = *block.world();
+  return gather(world, world.team(0),
+                {.call = {.kind = CallKind::keep, .arguments = {block.place().slot, size_bytes}}});
+}
+
 Result<memory::SharedRegion> region_of(SharedBlock block) {
   if (block == nullptr || block->place().size_bytes == 0)
     return error(Code::invalid_argument, "a symmetric buffer of 0 bytes is no region",

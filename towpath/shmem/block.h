@@ -48,6 +48,10 @@ Result<SharedBlock> allocate_block(const std::shared_ptr<World>& world, std::uin
 /// somebody else (a region) still holds it on some PE. Errors: gather()'s.
 Status free_block(SharedBlock block);
 
+/// Collective: `block` stays as it is, for a user that needs no more than `size_bytes` of it.
+/// Errors: gather()'s (sizes or blocks differ).
+Status keep_block(const Block& block, std::uint64_t size_bytes);
+
 /// The bytes of `block` on this PE as a region, which keeps them from being reclaimed. Another
 /// process may map it: the descriptor has the heap's memfd. Errors: invalid_argument (size 0).
 Result<memory::SharedRegion> region_of(SharedBlock block);

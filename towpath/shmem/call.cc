@@ -10,7 +10,7 @@ struct Words {
 };
 
 /// By CallKind.
-constexpr std::array<Words, 19> kWords = {{
+constexpr std::array<Words, 20> kWords = {{
     {"nothing", {}},
     {"join", {}},
     {"barrier", {}},
@@ -30,6 +30,7 @@ constexpr std::array<Words, 19> kWords = {{
     {"reduce_scatter", {"target", "source", "count", "operation"}},
     {"scan", {"target", "source", "count", "operation"}},
     {"exclusive_scan", {"target", "source", "count", "operation"}},
+    {"keep", {"block", "bytes"}},
 }};
 
 const Words& words_of(CallKind kind) noexcept {

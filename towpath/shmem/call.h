@@ -28,6 +28,7 @@ enum class CallKind : std::uint32_t {
   reduce_scatter = 16,  ///< as reduce
   scan = 17,            ///< as reduce
   exclusive_scan = 18,  ///< as reduce
+  keep = 19,            ///< slot, bytes
 };
 
 struct Call {

@@ -50,7 +50,11 @@ static void reallocation_keeps_what_fits(void) {
   a = shmem_realloc(a, 10000 * sizeof(int));
   for (int i = 0; i < 4; ++i) CHECK(shmem_int_g(&a[i], next_pe()) == 10 * next_pe() + i);
   shmem_barrier_all();
-  a = shmem_realloc(a, 2 * sizeof(int));
+  int* const smaller = shmem_realloc(a, 2 * sizeof(int));
+  CHECK(smaller == a && a[1] == 10 * shmem_my_pe() + 1);
+  /* All PEs hear of a size that differs, and keep what there was. */
+  const size_t count = shmem_my_pe() == 0 ? 1 : 2;
+  CHECK((shmem_realloc(a, count * sizeof(int)) == NULL) == (shmem_n_pes() > 1));
   CHECK(a[1] == 10 * shmem_my_pe() + 1);
   CHECK(shmem_realloc(a, 0) == NULL);
 }
