@@ -111,8 +111,9 @@ void shmem_team_destroy(shmem_team_t team);
 int shmem_team_sync(shmem_team_t team);
 void* shmem_team_ptr(shmem_team_t team, const void* dest, int pe);
 
-/* Contexts: an order of their own. Puts and gets are complete when they return here, so contexts
- * differ by the team only that their PEs are counted in. ----------------------------------------*/
+/* Contexts: an order of their own. A put that returns has left its source; to a PE of this host it
+ * is in place, to others after quiet, which is that of all contexts. So they differ only by the
+ * team that their PEs are counted in. -----------------------------------------------------------*/
 
 typedef struct towpath_shmem_ctx* shmem_ctx_t;
 #define SHMEM_CTX_INVALID ((shmem_ctx_t)0)

@@ -10,7 +10,7 @@ struct Context::StreamFailure {
 };
 
 Version version() noexcept { return {.major = TOWPATH_MAJOR, .minor = TOWPATH_MINOR}; }
-Version specification() noexcept { return {.major = 1, .minor = 5}; }
+Version specification() noexcept { return {.major = 1, .minor = 6}; }
 
 Context::Context(std::shared_ptr<World> world)
     : world_(std::move(world)),
