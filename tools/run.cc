@@ -2,6 +2,7 @@
 #include <memory>
 
 #include <towpath/core/format.h>
+#include <towpath/standard/shmem_environment.h>
 
 #include "tools/command.h"
 #include "tools/run/hosts_job.h"
@@ -68,7 +69,7 @@ void add_run(Command& towpath) {
       .required()
       .between(1, static_cast<int>(shmem::kMaxPes));
   command.option("--heap", job.heap, "Symmetric heap of each PE")
-      .or_environment("SHMEM_SYMMETRIC_SIZE")
+      .or_environment(standard::heap_variable(standard::read_environment()))
       .shows_default();
   command
       .option("--huge-pages", job.huge_pages,

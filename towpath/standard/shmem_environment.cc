@@ -81,8 +81,14 @@ std::vector<Setting> shmem_settings() {
            "between PEs of several hosts", true}};
 }
 
+std::string heap_variable(const Environment& environment) {
+  constexpr const char* kName = "SHMEM_SYMMETRIC_SIZE";
+  constexpr const char* kOldName = "SMA_SYMMETRIC_SIZE";
+  return environment.count(kName) == 0 && environment.count(kOldName) != 0 ? kOldName : kName;
+}
+
 Result<std::uint64_t> shmem_heap_bytes(const Environment& environment) {
-  for (const char* name : {kHeap, "SHMEM_SYMMETRIC_SIZE"}) {
+  for (const std::string& name : {std::string(kHeap), heap_variable(environment)}) {
     const auto heap = environment.find(name);
     if (heap == environment.end()) continue;
     const auto bytes = parse_bytes(heap->second);

@@ -7,7 +7,7 @@
 //   TOWPATH_SHMEM_MEET  where PEs of several hosts meet (shmem.h)
 //   TOWPATH_SHMEM_PES   how many of them there are
 //   TOWPATH_SHMEM_HEAP  of a PE that `towpath run` did not start: bytes of its heap ("64M"); also
-//                       SHMEM_SYMMETRIC_SIZE
+//                       SHMEM_SYMMETRIC_SIZE, and its old name SMA_SYMMETRIC_SIZE
 //   TOWPATH_SHMEM_HUGE_PAGES  likewise: off, best_effort, required
 //   TOWPATH_SHMEM_NODE  the NUMA node of this PE's heap
 //   TOWPATH_SHMEM_NETWORK  between hosts: tcp or ucx; else UCX where all PEs have RDMA, without its
@@ -41,6 +41,10 @@ std::vector<Setting> shmem_settings();
 /// Errors: invalid_argument (a variable that cannot be read), not_ready (descriptors that are not
 /// open: they were not inherited).
 Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment);
+
+/// The name by which the environment says the size of heaps as OpenSHMEM has it: the old one where
+/// only that is set.
+std::string heap_variable(const Environment& environment);
 
 /// As the environment has it, or the default. Errors: invalid_argument.
 Result<std::uint64_t> shmem_heap_bytes(const Environment& environment);

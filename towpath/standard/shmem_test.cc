@@ -32,6 +32,10 @@ TEST(ShmemEnvironmentTest, nothing_said_is_alone) {
   EXPECT_FALSE(bootstrap->files.has_value());
   EXPECT_EQ(shmem_bootstrap({{"TOWPATH_SHMEM_HEAP", "2M"}})->heap_bytes, 2u << 20U);
   EXPECT_EQ(shmem_bootstrap({{"SHMEM_SYMMETRIC_SIZE", "4M"}})->heap_bytes, 4u << 20U);
+  Environment old = {{"SMA_SYMMETRIC_SIZE", "6M"}};
+  EXPECT_EQ(shmem_bootstrap(old)->heap_bytes, 6u << 20U);
+  old["SHMEM_SYMMETRIC_SIZE"] = "4M";
+  EXPECT_EQ(shmem_bootstrap(old)->heap_bytes, 4u << 20U) << "the new name wins";
   EXPECT_FALSE(is_started_by_pmix({}));
   EXPECT_TRUE(is_started_by_pmix({{"PMIX_RANK", "0"}}));
   EXPECT_FALSE(is_started_by_pmix({{"PMIX_RANK", "0"}, {"TOWPATH_SHMEM_JOB", "3,4"}}));
