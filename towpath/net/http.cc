@@ -53,6 +53,9 @@ Status HttpClient::Engine::start() {
   curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, this);
   curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, &Engine::set_timer);
   curl_multi_setopt(multi, CURLMOPT_TIMERDATA, this);
+#if LIBCURL_VERSION_NUM >= 0x081400
+  curl_multi_setopt(multi, CURLMOPT_QUICK_EXIT, 1L);  // lookups are the multi handle's from 8.20 on
+#endif
   if (options.max_connections != 0) {
     const auto count = static_cast<long>(options.max_connections);
     curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, count);

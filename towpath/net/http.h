@@ -8,7 +8,8 @@
 // where libcurl has its buffers.
 // Invariants: each request is answered once, unless it is cancelled or the client dies; a response
 // is bounded; nothing is called back from where it was asked. After cancel(), and after the answer,
-// neither source nor sink is touched. Names are looked up on a thread that libcurl makes and ends.
+// neither source nor sink is touched. Names are looked up on a thread that libcurl makes and ends;
+// what ends a request does not wait for it, unless libcurl is older than 7.87.
 // Timeouts run on real time.
 // Thread: one at a time. Callbacks run inside progress(), and may call everything but progress().
 #pragma once
