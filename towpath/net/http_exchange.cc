@@ -149,6 +149,10 @@ void HttpExchange::prepare_trust(const HttpClientOptions& options) {
     curl_easy_setopt(easy_.get(), CURLOPT_SSL_VERIFYHOST, 0L);
   }
   set(CURLOPT_CAINFO, options.tls.authority_file);
+  // Else those of the folder that libcurl was built with are believed besides. A file that
+  // system_authorities() found has none: libcurl knows no folder then.
+  if (!options.tls.authority_file.empty())
+    curl_easy_setopt(easy_.get(), CURLOPT_CAPATH, static_cast<const char*>(nullptr));
   set(CURLOPT_SSLCERT, options.tls.certificate_file);
   set(CURLOPT_SSLKEY, options.tls.key_file);
   set(CURLOPT_USERNAME, options.user);
