@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include <towpath/backends/object/store.h>
+#include <towpath/core/format.h>
 
 namespace towpath::backends::object {
 namespace {
@@ -33,7 +34,7 @@ class BytesSink final : public net::HttpSink {
 }  // namespace
 
 Result<std::unique_ptr<Store>> Store::open(const BackendOptions& options, const Clock& clock) {
-  std::unique_ptr<Store> store(new Store());
+  std::unique_ptr<Store> store(new Store(clock));
   store->counters_ = std::make_unique<Counters>();
   TOWPATH_TRY(store->client_, Client::open(options, clock, *store->counters_, {}));
   return store;
@@ -44,15 +45,25 @@ std::vector<Result<net::HttpResponse>> Store::call(std::vector<Ask> asks) {
       asks.size(), error(Code::unavailable, "the store cannot be waited for"));
   auto poller = run::Poller::open();
   if (!poller.ok() || !poller->add(client_->wait_fd(), 0).ok()) return answers;
+  const Duration timeout = client_->options().timeout;
+  answers.assign(asks.size(),
+                 error(Code::timed_out,
+                       cat("no answer of the store within ", timeout / std::chrono::milliseconds(1),
+                           " ms to one of ", asks.size(), " requests that were made together"),
+                       "see whether it answers (towpath doctor), or ask for less at a time"));
+  const Instant end = clock_.now() + timeout;
   std::size_t left = asks.size();
+  std::vector<AskId> ids;
   for (std::size_t i = 0; i < asks.size(); ++i)
-    client_->ask(std::move(asks[i]), [&answers, &left, i](Result<net::HttpResponse> response) {
-      answers[i] = std::move(response);
-      --left;
-    });
-  while (left > 0) {
-    if (!client_->progress()) (void)poller->wait(Duration::max());  // each request has a timeout
+    ids.push_back(
+        client_->ask(std::move(asks[i]), [&answers, &left, i](Result<net::HttpResponse> response) {
+          answers[i] = std::move(response);
+          --left;
+        }));
+  for (Instant now = clock_.now(); left > 0 && now < end; now = clock_.now()) {
+    if (!client_->progress()) (void)poller->wait(end - now);
   }
+  for (const AskId id : ids) client_->cancel(id);  // those that are answered are no error
   return answers;
 }
 

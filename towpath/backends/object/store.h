@@ -15,7 +15,8 @@ class Store {
   /// `clock` outlives it. Errors: the HttpClient's.
   static Result<std::unique_ptr<Store>> open(const BackendOptions& options, const Clock& clock);
 
-  /// Waits for the answers to all of them; in their order.
+  /// Waits for the answers to all of them, for options().timeout together, however often they are
+  /// asked; in their order. Errors: timed_out.
   std::vector<Result<net::HttpResponse>> call(std::vector<Ask> asks);
   Result<net::HttpResponse> call(Ask ask);
 
@@ -28,8 +29,9 @@ class Store {
   const BackendOptions& options() const noexcept { return client_->options(); }
 
  private:
-  Store() = default;
+  explicit Store(const Clock& clock) : clock_(clock) {}
 
+  const Clock& clock_;
   std::unique_ptr<Counters> counters_;
   std::unique_ptr<Client> client_;
 };
