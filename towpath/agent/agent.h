@@ -86,7 +86,7 @@ class Agent final : public memory::Registrar {
   /// failed still stands for its registration.
   Status release(std::span<memory::Registration> registrations);
   /// What a backend knows of each descriptor (files: size, mode, mtime), nothing if it is not
-  /// there.
+  /// there. It may wait for a store, up to a minute; transfers go on meanwhile.
   Result<std::vector<std::optional<backend::Params>>> query(
       std::string_view backend, std::span<const RegionDescriptor> descriptors);
 

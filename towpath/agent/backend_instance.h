@@ -1,9 +1,9 @@
 // BackendInstance: one backend of an agent, its lock, and the transfers that are active on it.
 //
-// All calls on the backend are made under `mutex`. What the backend reports during a call is noted,
-// and what follows from it (cancelling, tearing down, sending notifications) is done by settle()
-// when the call has returned, because a backend must not be called from inside its own event.
-// Thread: any, under `mutex`, unless noted.
+// All calls on the backend but query() are made under `mutex`. What the backend reports during a
+// call is noted, and what follows from it (cancelling, tearing down, sending notifications) is done
+// by settle() when the call has returned, because a backend must not be called from inside its own
+// event. Thread: any, under `mutex`, unless noted.
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,8 @@
 // ProgressEngine: what makes an agent's transfers and notifications move, and waits for them.
 //
-// Every call into a backend goes through with(): lock it, call, unlock, wake those who wait. The
-// engine has no thread of its own: it works while somebody calls progress(), serve() or waits.
-// Peers that were let go of stay here until nothing moves to or from them any more.
+// Every call into a backend but query() goes through with(): lock it, call, unlock, wake those who
+// wait. The engine has no thread of its own: it works while somebody calls progress(), serve() or
+// waits. Peers that were let go of stay here until nothing moves to or from them any more.
 //
 // Locks: a backend's mutex may be taken under retired_mutex_, and timer_mutex_ under a backend's;
 // the engine calls nothing that takes another lock of the agent.

@@ -1,6 +1,7 @@
 // What happens at the worst moment: in the middle of letting go of memory, or of the agent. A clock
 // and a backend that call back make the moment certain.
 #include <functional>
+#include <thread>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -66,6 +67,17 @@ struct Races {
   std::unique_ptr<Agent> near, far;
   memory::Registration own_pool;
 };
+
+// The query ends when the other thread has: with the backend's lock held, neither would.
+TEST(RacesTest, a_query_that_waits_holds_up_no_progress) {
+  int turns = 0;
+  Races r;
+  r.late.on_progress = [&] { ++turns; };
+  r.late.on_query = [&] { std::thread([&] { (void)r.near->progress(); }).join(); };
+  const auto answers = r.near->query("late", {});
+  EXPECT_TRUE(answers.ok()) << answers.status().to_string();
+  EXPECT_GT(turns, 0);
+}
 
 // A newer metadata takes two regions away. While the first of them quiesces, a transfer on the
 // other is posted: whether that one's memory has gone already, or goes next, it must be refused.

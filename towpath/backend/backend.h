@@ -28,8 +28,8 @@
 //  many
 //     segments.
 //
-// Thread: the caller serialises all calls on a backend and on what it made; events come only from
-// inside these calls. Different backends may be called at the same time.
+// Thread: the caller serialises all calls on a backend, but query(), and on what it made; events
+// come only from inside these calls. Different backends may be called at the same time.
 #pragma once
 
 #include <cstdint>
@@ -207,7 +207,8 @@ class Backend {
   virtual std::string describe_path(const Memory& local, const Memory& remote) const = 0;
 
   /// For each descriptor what the backend knows of it (posix: size, mode, mtime), or nothing if it
-  /// does not exist. Errors: unsupported.
+  /// does not exist. May wait, for a store's answers. Thread: any; it alone is called beside other
+  /// calls, and beside itself. Errors: unsupported.
   virtual Result<std::vector<std::optional<Params>>> query(
       std::span<const RegionDescriptor> descriptors);
 };

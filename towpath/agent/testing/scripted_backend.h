@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,7 +45,7 @@ struct Script {
   int wait_fd = -1;
   std::function<Status(ScriptedConnection&, ConstByteSpan)> on_notify;
   std::function<Status(const RegionDescriptor&)> on_register, on_import;
-  std::function<void()> on_progress, on_cancel;
+  std::function<void()> on_progress, on_cancel, on_query;
   std::function<Status()> on_check_pieces;  ///< what peers are in the middle of; none: nothing
 
   std::vector<Bytes> notified;       ///< what was taken, oldest first
@@ -152,6 +154,11 @@ class ScriptedBackend final : public backend::Backend {
   }
   std::string describe_path(const backend::Memory&, const backend::Memory&) const override {
     return "nowhere";
+  }
+  Result<std::vector<std::optional<backend::Params>>> query(
+      std::span<const RegionDescriptor> descriptors) override {
+    if (script_.on_query) script_.on_query();
+    return std::vector<std::optional<backend::Params>>(descriptors.size());
   }
 
  private:

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <towpath/backend/self_connection.h>
@@ -9,6 +10,7 @@
 #include <towpath/backends/object/store.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/format.h>
+#include <towpath/run/mutex.h>
 
 namespace towpath::backends::object {
 namespace {
@@ -17,6 +19,8 @@ using namespace backend;
 
 // For uploads that are taken back while the backend closes.
 constexpr Duration kLongestGoodbye = std::chrono::seconds(2);
+// All of its requests together: they move no bytes of objects.
+constexpr Duration kLongestQuery = std::chrono::minutes(1);
 
 Capabilities object_capabilities() {
   Capabilities can;
@@ -79,7 +83,8 @@ class ObjectBackend final : public Backend {
   telemetry::Log log_;
   Counters counters_;
   std::unique_ptr<Client> client_;
-  std::unique_ptr<Store> store_;  // for queries; opened by the first one
+  run::Mutex query_mutex_;
+  std::unique_ptr<Store> store_ TOWPATH_GUARDED_BY(query_mutex_);  // opened by the first query
   ObjectTable table_;
 };
 
@@ -137,8 +142,11 @@ std::string ObjectBackend::describe_path(const Memory&, const Memory& remote) co
 
 Result<std::vector<std::optional<Params>>> ObjectBackend::query(
     std::span<const RegionDescriptor> descriptors) {
+  const run::MutexLock lock(query_mutex_);
   if (!store_) {
-    TOWPATH_TRY(store_, Store::open(options_, clock_));
+    BackendOptions asking = options_;
+    asking.timeout = std::min(asking.timeout, kLongestQuery);
+    TOWPATH_TRY(store_, Store::open(asking, clock_));
   }
   std::vector<std::optional<Params>> answers(descriptors.size());
   std::vector<Ask> asks;
