@@ -127,6 +127,7 @@ Result<std::unique_ptr<kv::ObjectTier>> open_object_tier(const ObjectPlace& plac
   options.bucket = place.bucket;
   options.prefix = place.prefix;
   options.bound_bytes = place.bound_bytes;
+  options.clock = &clock;
   TOWPATH_TRY(auto bucket,
               StoreBucket::open(store, place.bucket.empty() ? store.bucket : place.bucket, clock));
   return kv::ObjectTier::open(options, std::move(bucket));

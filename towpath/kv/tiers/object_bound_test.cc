@@ -115,6 +115,10 @@ TEST_F(ObjectBoundTest, a_bound_without_a_bucket_or_without_room_is_refused) {
                             .tier = 1,
                             .bound_bytes = 1 << 20};
   EXPECT_EQ(ObjectTier::open(options).code(), Code::invalid_argument);
+  EXPECT_EQ(ObjectTier::open(options, std::make_unique<testing::SwiftBucket>(*store_, "b")).code(),
+            Code::invalid_argument)
+      << "there is no clock";
+  options.clock = &life_->node.clock;
   options.bound_bytes = kSegmentPage + 99;
   EXPECT_EQ(ObjectTier::open(options, std::make_unique<testing::SwiftBucket>(*store_, "b")).code(),
             Code::invalid_argument);

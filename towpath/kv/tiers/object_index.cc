@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kDigits = 2 * sizeof(BlockHash);
 constexpr std::size_t kMostListed = std::size_t{1} << 24U;
+constexpr std::size_t kMostPages = std::size_t{1} << 16U;  // also of pages without a block
 
 }  // namespace
 
@@ -125,36 +126,50 @@ std::optional<BlockHash> ObjectIndex::hash_of(const std::string& key) const {
 }
 
 void ObjectIndex::ask_for_page(const std::string& next) {
+  if (next.empty()) pages_ = 0;
   listing_ = Listing::under_way;
-  bucket_->list(options_.prefix, next,
-                [this](Result<BucketPage> page) { take_page(std::move(page)); });
+  bucket_->list(options_.prefix, next, [this, next](Result<BucketPage> page) {
+    Status taken = page.ok() ? take_page(*page, next) : page.status();
+    if (taken.ok()) return;
+    listing_ = Listing::wanted;
+    listed_ = {};
+    failure_ = std::move(taken);
+  });
 }
 
-void ObjectIndex::take_page(Result<BucketPage> page) {
-  if (page.ok() && listed_.size() + page->objects.size() > kMostListed)
-    page = error(Code::exhausted, cat("more than ", kMostListed, " objects under the prefix '",
-                                      printable(options_.prefix), "'"));
-  if (!page.ok()) {
-    listing_ = Listing::wanted;
-    listed_.clear();
-    failure_ = page.status();
-    return;
+Status ObjectIndex::take_page(BucketPage& page, const std::string& asked) {
+  for (BucketObject& object : page.objects) {
+    const bool may_be_ours = object.bytes == options_.object_bytes || object.bytes == kSegmentPage;
+    const auto hash = may_be_ours ? hash_of(object.key) : std::nullopt;
+    if (hash) listed_.push_back({*hash, object.bytes, std::move(object.modified)});
   }
-  std::ranges::move(page->objects, std::back_inserter(listed_));
-  if (page->next.empty()) return end_listing();
-  ask_for_page(page->next);
+  if (listed_.size() > kMostListed || ++pages_ > kMostPages)
+    return error(Code::exhausted,
+                 cat("more than ", kMostListed, " objects or ", kMostPages,
+                     " pages are listed under the prefix '", printable(options_.prefix), "'"),
+                 "give the tier a prefix of its own");
+  if (page.next.empty()) {
+    end_listing();
+    return {};
+  }
+  if (page.next == asked)
+    return error(Code::corrupt,
+                 cat("the list of '", printable(options_.prefix), "' goes on at '",
+                     printable(page.next, 100), "', where it was asked to go on"),
+                 "the store does not heed continuation-token: use another");
+  ask_for_page(page.next);
+  return {};
 }
 
 /// Youngest last: of more than there is room for, the oldest go.
 void ObjectIndex::end_listing() {
   listing_ = Listing::done;
-  std::ranges::stable_sort(listed_, {}, &BucketObject::modified);
-  for (const BucketObject& object : listed_) {
-    const auto hash = hash_of(object.key);
-    if (hash && object.bytes == options_.object_bytes)
-      meet(*hash);
-    else if (hash && object.bytes == kSegmentPage)
-      discard(*hash);  // a record of a removal: no object says the same
+  std::ranges::stable_sort(listed_, {}, &ListedBlock::modified);
+  for (const ListedBlock& block : listed_) {
+    if (block.bytes == options_.object_bytes)
+      meet(block.hash);
+    else
+      discard(block.hash);  // a record of a removal: no object says the same
   }
   listed_ = {};
 }

@@ -8,7 +8,8 @@
 //         [ removals owed ] --the store's answer--> the put may go
 //
 // The store's own list is the truth, and is read before the first put goes: so the bound holds over
-// the lives of processes, whenever one dies. An object is counted from before it is put until the
+// the lives of processes, whenever one dies. A list that goes round in a circle, or on and on, is
+// refused. An object is counted from before it is put until the
 // store has said that it is gone; a put whose end nobody knows is owed a removal. One tier at a
 // time bounds a prefix; others may read there. Objects under the prefix that are no blocks of this
 // shape are left alone, and not counted. Thread: that of the tier.
@@ -113,6 +114,12 @@ class ObjectIndex {
 
  private:
   enum class Listing : std::uint8_t { wanted, under_way, done };
+  /// A block, or the record of its removal.
+  struct ListedBlock {
+    BlockHash hash = 0;
+    std::uint64_t bytes = 0;
+    std::string modified;
+  };
 
   ObjectIndex(std::unique_ptr<ObjectBucket> bucket, const ObjectIndexOptions& options)
       : options_(options), bucket_(std::move(bucket)) {}
@@ -120,7 +127,8 @@ class ObjectIndex {
   std::string key_of(BlockHash hash) const;
   std::optional<BlockHash> hash_of(const std::string& key) const;
   void ask_for_page(const std::string& next);
-  void take_page(Result<BucketPage> page);
+  /// Errors: exhausted (the list is too long), corrupt (it goes round in a circle).
+  Status take_page(BucketPage& page, const std::string& asked);
   void end_listing();
   std::optional<PartialBlock> make_room();
   void enter(BlockHash hash, PartialBlock&& room);
@@ -129,7 +137,8 @@ class ObjectIndex {
   const ObjectIndexOptions options_;
   std::unique_ptr<BlockPool> objects_;
   Listing listing_ = Listing::wanted;
-  std::vector<BucketObject> listed_;
+  std::vector<ListedBlock> listed_;
+  std::size_t pages_ = 0;               // of the listing under way
   std::unordered_set<BlockHash> owed_;  // also those under way
   std::vector<BlockHash> to_ask_;       // of these, that are not
   std::size_t under_way_ = 0;

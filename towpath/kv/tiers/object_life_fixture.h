@@ -68,7 +68,8 @@ struct Life {
                                     .timeout = timeout,
                                     .block_directory = &block_directory,
                                     .tier = 1,
-                                    .bound_bytes = bound_objects * object_bytes_of(block_bytes)},
+                                    .bound_bytes = bound_objects * object_bytes_of(block_bytes),
+                                    .clock = &node.clock},
                                    std::move(bucket));
     EXPECT_TRUE(opened.ok()) << opened.status().to_string();
     tier = opened->get();

@@ -29,9 +29,9 @@ Status check_options(const ObjectTierOptions& options) {
 Result<std::unique_ptr<ObjectTier>> ObjectTier::open(const ObjectTierOptions& options,
                                                      std::unique_ptr<ObjectBucket> bucket) {
   TOWPATH_TRY(check_options(options));
-  if ((options.bound_bytes > 0) != (bucket != nullptr))
-    return error(Code::invalid_argument, "a bound and a bucket go together",
-                 "give both to a tier of objects, or neither");
+  if ((options.bound_bytes > 0) != (bucket != nullptr) || (bucket && options.clock == nullptr))
+    return error(Code::invalid_argument, "a bound, a bucket and a clock go together",
+                 "give all to a tier of objects, or no bound and no bucket");
   std::unique_ptr<ObjectTier> made(new ObjectTier(options));
   if (bucket) {
     TOWPATH_TRY(
@@ -76,6 +76,7 @@ void ObjectTier::begin(TierTask& task) {
   slot->is_busy = true;
   slot->task = &task;
   slot->hash = task.hash;
+  if (options_.clock != nullptr) slot->deadline = options_.clock->now() + options_.timeout;
   if (task.kind == TierTask::Kind::put) {
     std::erase(to_remove_, task.hash);
     if (index_) index_->begin_put();
@@ -125,7 +126,13 @@ Result<bool> ObjectTier::may_start(Slot& slot) {
 void ObjectTier::start(Slot& slot) {
   const Result<bool> may = may_start(slot);
   if (!may.ok()) return end(slot, may.status());
-  if (!*may) return;
+  if (!*may) {
+    if (options_.clock == nullptr || options_.clock->now() < slot.deadline) return;
+    return end(slot, error(Code::timed_out,
+                           cat("there was no place for block ", hex(slot.hash), " within ",
+                               options_.timeout / std::chrono::milliseconds(1), " ms"),
+                           "the store lists and removes slowly, or all its blocks are in use"));
+  }
   slot.is_posted = true;
   const std::uint64_t whole = object_bytes_of(options_.block_bytes);
   const bool is_write = slot.task == nullptr || slot.task->kind == TierTask::Kind::put;

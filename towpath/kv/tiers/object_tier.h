@@ -31,10 +31,11 @@ struct ObjectTierOptions {
   std::string prefix = "kv";      ///< of one model, share and shape: hashes do not distinguish them
   std::uint64_t block_bytes = 0;  ///< of every block
   std::size_t depth = 8;          ///< tasks under way at once; each has memory for a block
-  Duration timeout = std::chrono::seconds(30);  ///< of each
+  Duration timeout = std::chrono::seconds(30);  ///< of each, and of a put's waiting for its place
   BlockDirectory* block_directory = nullptr;    ///< outlives the tier
   TierIndex tier = 0;
-  std::uint64_t bound_bytes = 0;        ///< of all objects together; needs a bucket; 0: none
+  std::uint64_t bound_bytes = 0;  ///< of all objects together; needs a bucket and a clock; 0: none
+  const Clock* clock = nullptr;   ///< outlives the tier
   PolicyKind policy = PolicyKind::lru;  ///< who goes, with a bound
 };
 
@@ -73,6 +74,7 @@ class ObjectTier final : public BlockTier {
     TierTask* task = nullptr;  // null: a removal
     BlockHash hash = 0;
     bool is_posted = false;
+    Instant deadline = Instant::never();  // of its waiting
     ObjectIndex::Place place;
     memory::Registration object;
     agent::Transfer transfer;
