@@ -58,6 +58,18 @@ TEST_F(ObjectBoundTest, what_is_read_stays_and_what_is_damaged_takes_no_room) {
   EXPECT_EQ(objects_in_store(), kBound);
 }
 
+TEST_F(ObjectBoundTest, what_says_that_it_is_another_block_stays_in_the_store) {
+  begin_life(kBound);
+  make_all(1, 2);
+  ASSERT_TRUE(store_->put(object(1), *store_->get(object(2))).ok());
+  begin_life(kBound);
+  list();
+  EXPECT_EQ(life_->promote({1, 2}), (std::vector{Code::corrupt, Code::ok}));
+  EXPECT_FALSE(is_below(1));
+  make_all(3, 3);  // what is owed to the store goes before a put
+  EXPECT_EQ(objects_in_store(), 3U) << "nothing was deleted";
+}
+
 TEST_F(ObjectBoundTest, another_life_knows_what_is_there_without_looking_and_keeps_its_own_bound) {
   begin_life(kBound);
   for (BlockHash hash = 1; hash <= 4; ++hash) make_all(hash, hash);

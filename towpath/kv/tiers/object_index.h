@@ -9,10 +9,10 @@
 //
 // The store's own list is the truth, and is read before the first put goes: so the bound holds over
 // the lives of processes, whenever one dies. A list that goes round in a circle, or on and on, is
-// refused. An object is counted from before it is put until the
-// store has said that it is gone; a put whose end nobody knows is owed a removal. One tier at a
-// time bounds a prefix; others may read there. Objects under the prefix that are no blocks of this
-// shape are left alone, and not counted. Thread: that of the tier.
+// refused. An object is counted from before it is put until the store has said that it is gone; a
+// put whose end nobody knows is owed a removal. One tier at a time bounds a prefix; others may read
+// there. Objects under the prefix that are no blocks of this shape, or that say so when they are
+// read, are left alone, and not counted. Thread: that of the tier.
 #pragma once
 
 #include <cstdint>

@@ -192,12 +192,17 @@ void ObjectTier::finish(Slot& slot) {
     return end(slot, std::move(how));
   }
   const bool is_look = slot.task->kind == TierTask::Kind::look;
-  if (how.ok()) how = is_look ? reported(slot) : prove(slot);
+  bool is_damaged = false;
+  if (how.ok()) how = reported(slot);
+  if (how.ok() && !is_look) {
+    how = prove(slot);
+    is_damaged = !how.ok();
+  }
   if (is_look && how.ok()) {
     if (index_) index_->meet(slot.hash);
     (void)options_.block_directory->add(slot.hash, options_.tier);
   }
-  lose(slot.hash, how.code());
+  lose(slot.hash, how.code(), is_damaged);
   end(slot, std::move(how));
 }
 
@@ -208,12 +213,13 @@ void ObjectTier::finish_put(Slot& slot, const Status& how) {
     (void)options_.block_directory->add(slot.hash, options_.tier);
 }
 
-/// What is not there, or is wrong, is there no more; and what is wrong takes no room.
-void ObjectTier::lose(BlockHash hash, Code why) {
+/// What is not there, or cannot be read as this block, is there no more. The store keeps it, unless
+/// it is damaged: it may be another's, or was replaced while it was read.
+void ObjectTier::lose(BlockHash hash, Code why, bool is_damaged) {
   if (why != Code::not_found && why != Code::corrupt) return;
   if (!index_)
     (void)options_.block_directory->remove(hash, options_.tier);
-  else if (why == Code::corrupt)
+  else if (is_damaged)
     index_->discard(hash);
   else
     index_->forget(hash);
@@ -234,8 +240,8 @@ Status ObjectTier::reported(Slot& slot) const {
   return {};
 }
 
+/// After reported(). Errors: corrupt (the object is damaged).
 Status ObjectTier::prove(Slot& slot) const {
-  TOWPATH_TRY(reported(slot));
   const ConstByteSpan bytes = bytes_of(slot).first(options_.block_bytes);
   const Digest& wanted = slot.task->digest;
   const Digest found = copy_and_digest(slot.task->bytes, bytes, wanted.salt, wanted.algorithm);

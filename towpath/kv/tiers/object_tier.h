@@ -91,7 +91,7 @@ class ObjectTier final : public BlockTier {
   Status post(Slot& slot, TransferOp op, std::uint64_t length);
   void finish(Slot& slot);
   void finish_put(Slot& slot, const Status& how);
-  void lose(BlockHash hash, Code why);
+  void lose(BlockHash hash, Code why, bool is_damaged);
   Status reported(Slot& slot) const;
   Status prove(Slot& slot) const;
   void end(Slot& slot, Status how);
