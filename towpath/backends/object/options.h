@@ -30,8 +30,9 @@ struct RetryPolicy {
   /// of the back-off and all of it; never less than `asked_for`, which the store may have said.
   Duration delay(std::uint32_t attempts, std::uint64_t random,
                  Duration asked_for = Duration::zero()) const noexcept {
-    const std::uint32_t doublings = std::min<std::uint32_t>(attempts - 1, 30);
-    const Duration whole = std::min(longest_delay, first_delay * (std::int64_t{1} << doublings));
+    const std::int64_t factor = std::int64_t{1} << std::min<std::uint32_t>(attempts - 1, 30);
+    const Duration whole =
+        first_delay <= longest_delay / factor ? first_delay * factor : longest_delay;
     const Duration half = whole / 2;
     const Duration jitter(
         static_cast<std::int64_t>(random % (static_cast<std::uint64_t>(half.count()) + 1)));

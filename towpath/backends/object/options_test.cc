@@ -129,6 +129,16 @@ TEST(RetryTest, delays_double_within_their_bounds) {
   EXPECT_FALSE(policy.allows_another(5));
 }
 
+TEST(RetryTest, the_longest_first_delay_does_not_overflow_at_the_last_attempt) {
+  const auto options =
+      BackendOptions::parse({{"retry_delay_ms", "60000"}, {"max_attempts", "100"}});
+  ASSERT_TRUE(options.ok()) << options.status().to_string();
+  for (std::uint32_t attempts = 1; attempts <= 100; ++attempts) {
+    EXPECT_EQ(options->retry.delay(attempts, 0), std::chrono::seconds(30)) << attempts;
+    EXPECT_LE(options->retry.delay(attempts, UINT64_MAX), std::chrono::seconds(60)) << attempts;
+  }
+}
+
 TEST(RetryTest, what_the_store_asks_for_is_heeded_within_reason) {
   const RetryPolicy policy;
   EXPECT_EQ(policy.delay(1, 0, std::chrono::seconds(3)), std::chrono::seconds(3));
