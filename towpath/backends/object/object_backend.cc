@@ -118,7 +118,7 @@ Result<std::unique_ptr<Memory>> ObjectBackend::register_memory(const RegionDescr
 }
 
 Result<std::unique_ptr<Memory>> ObjectBackend::register_object(const RegionDescriptor& region) {
-  TOWPATH_TRY(ObjectName name, ObjectName::of(region, options_.bucket));
+  TOWPATH_TRY(ObjectName name, ObjectName::of(region, options_.bucket, options_.store.style));
   TOWPATH_TRY(auto record, table_.add(region, std::move(name)));
   return std::make_unique<ObjectMemory>(std::move(record), &table_);
 }
@@ -157,7 +157,7 @@ Result<std::vector<std::optional<Params>>> ObjectBackend::query(
   };
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
     if (descriptors[i].kind != MemoryKind::object) continue;
-    auto name = ObjectName::of(descriptors[i], options_.bucket);
+    auto name = ObjectName::of(descriptors[i], options_.bucket, options_.store.style);
     if (!name.ok()) return reported(i, name.status());
     asks.push_back({.method = "HEAD", .name = *std::move(name)});
     whose.push_back(i);

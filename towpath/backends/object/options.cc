@@ -148,6 +148,7 @@ Result<BackendOptions> BackendOptions::parse(const backend::Params& params) {
     reader.refuse("access_key", "and secret_key belong together, and one is missing",
                   "give both, or none for a public bucket");
   if (!reader.wrong.ok()) return reader.wrong;
+  if (!options.bucket.empty()) TOWPATH_TRY(check_bucket(options.bucket, options.store.style));
   return options;
 }
 

@@ -19,7 +19,7 @@ TEST(ObjectOptionsTest, names_of_nixl_are_understood) {
   const auto options = BackendOptions::parse({{"access_key", "a"},
                                               {"secret_key", "s"},
                                               {"session_token", "t"},
-                                              {"bucket", "b"},
+                                              {"bucket", "cold"},
                                               {"endpoint_override", "store:9000/s3/"},
                                               {"scheme", "http"},
                                               {"region", "eu-1"},
@@ -55,9 +55,9 @@ TEST(ObjectOptionsTest, what_is_wrong_is_refused_by_name) {
   for (const Bad& bad :
        {Bad{"scheme", "ftp"}, Bad{"endpoint_override", "http://"},
         Bad{"endpoint_override", "http://u:p@h"}, Bad{"connections", "0"}, Bad{"part_bytes", "1"},
-        Bad{"use_virtual_addressing", "yes"}, Bad{"accelerated", "true", Code::unsupported},
-        Bad{"type", "dell", Code::unsupported}, Bad{"region", "a\nb"}, Bad{"access_key", "alone"},
-        Bad{"max_attempts", "many"}}) {
+        Bad{"bucket", "b"}, Bad{"bucket", "evil.com/#"}, Bad{"use_virtual_addressing", "yes"},
+        Bad{"accelerated", "true", Code::unsupported}, Bad{"type", "dell", Code::unsupported},
+        Bad{"region", "a\nb"}, Bad{"access_key", "alone"}, Bad{"max_attempts", "many"}}) {
     const auto options = BackendOptions::parse({{bad.name, bad.value}});
     EXPECT_EQ(options.code(), bad.code) << bad.name << "=" << bad.value;
   }
@@ -111,6 +111,23 @@ TEST(ObjectNameTest, regions_name_objects) {
   EXPECT_EQ(named("k", "").code(), Code::invalid_argument);
   EXPECT_EQ(named("k", "a/../b").code(), Code::invalid_argument);
   EXPECT_EQ(named(std::string(1025, 'x')).code(), Code::invalid_argument);
+}
+
+TEST(ObjectNameTest, no_bucket_ends_its_part_of_a_url) {
+  for (const char letter : std::string_view("/\\#?@:%&=+,;!*'()[] \t\r\n\x7f\xc3")) {
+    const std::string bucket = cat("evil.example", letter, "x");
+    EXPECT_EQ(check_bucket(bucket, Style::path).code(), Code::invalid_argument) << bucket;
+    EXPECT_EQ(check_bucket(bucket, Style::virtual_host).code(), Code::invalid_argument) << bucket;
+    const RegionDescriptor region{.kind = MemoryKind::object, .key = cat("s3://", bucket, "/k")};
+    const auto name = ObjectName::of(region, "own");
+    EXPECT_EQ(name.code(), letter == '/' ? Code::ok : Code::invalid_argument) << bucket;
+  }
+  EXPECT_TRUE(check_bucket("a.b-c-9", Style::virtual_host).ok());
+  for (const char* old : {"Old_Bucket", "old_bucket", "OLD"}) {
+    EXPECT_TRUE(check_bucket(old, Style::path).ok()) << old;
+    EXPECT_EQ(check_bucket(old, Style::virtual_host).code(), Code::invalid_argument)
+        << "a host's name has one case: another bucket would be meant";
+  }
 }
 
 TEST(RetryTest, delays_double_within_their_bounds) {

@@ -13,8 +13,6 @@
 
 namespace towpath::backends::object {
 
-enum class Style { path, virtual_host };
-
 /// Where a request goes.
 struct Target {
   std::string host;  ///< as in the header Host: with the port unless it is the scheme's own
