@@ -1,11 +1,12 @@
 // MemoryRecord: one registered region, ours or a peer's, and what each backend made of it.
 //
-// Equal registrations share a record and count; the record's memory in a backend goes when the last
-// of them goes, and never comes back: a later registration makes a new record, so that what was
-// prepared against the old one is recognised as stale.
+// Equal registrations share a record and count, each in the backends that took it. The record's
+// memory in a backend goes when the last of them there goes, and may come back with a later one:
+// `changes` tells what was prepared over the old one. When no backend has it any more the record is
+// stale, for good: a later registration makes a new one.
 // Thread: `region` immutable; the rest is guarded by the agent's control mutex. `memory` is set
 // before its instance's bit stands in any prepared list, and dropped under its instance's mutex
-// besides: who holds that and finds the record not stale may use it.
+// besides: who holds that and finds that the instance has the record may use it.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -36,6 +38,7 @@ constexpr InstanceMask instance_bit(std::size_t instance) noexcept {
 class InstanceKeys {
  public:
   void add(std::size_t instance, ConstByteSpan key);
+  void remove(std::size_t instance);
   /// Calls `visit(instance, key)` for each, in the order in which they were added.
   template <typename Visit>
   void each(Visit&& visit) const {
@@ -85,6 +88,21 @@ inline void InstanceKeys::add(std::size_t instance, ConstByteSpan key) {
   more_.insert(more_.end(), key.begin(), key.end());
 }
 
+inline void InstanceKeys::remove(std::size_t instance) {
+  std::byte* const all = more_.empty() ? few_.data() : more_.data();
+  std::size_t kept = 0;
+  each([&](std::size_t whose, ConstByteSpan key) {  // those that stay move towards the front
+    if (whose == instance) return;
+    const Head head{static_cast<std::uint32_t>(whose), static_cast<std::uint32_t>(key.size())};
+    std::memcpy(all + kept, &head, sizeof head);
+    kept += sizeof head;
+    if (!key.empty()) std::memmove(all + kept, key.data(), key.size());
+    kept += key.size();
+  });
+  size_ = more_.empty() ? static_cast<std::uint32_t>(kept) : 0;
+  if (!more_.empty()) more_.resize(kept);
+}
+
 /// What backends made of one region, by instance. Agents have few backends, mostly.
 class InstanceMemories {
  public:
@@ -120,6 +138,10 @@ class InstanceMemories {
 /// Only of a region of our own.
 struct OwnPart {
   std::array<std::uint32_t, kMaxInstances> references{};  ///< registrations per instance
+  /// How often each instance let go of the record, or took it again: odd while it is without. It
+  /// becomes odd under the control mutex, and even under the instance's besides.
+  std::array<std::atomic<std::uint32_t>, kMaxInstances> changes{};
+  InstanceMask leaving = 0;  ///< instances that let go of it, whose memory has yet to be dropped
   /// Of registrations that were let go of, but never quiesced. Else they hold the bytes.
   std::vector<memory::SharedRegion> owners;
   static constexpr std::size_t kNoRow = SIZE_MAX;
@@ -129,7 +151,7 @@ struct OwnPart {
 
 /// What is examined for each record of a list comes first, side by side.
 struct MemoryRecord {
-  /// Some backend let go of it: prepare again. Set under the control mutex, read under an
+  /// No backend has it any more: prepare again. Set under the control mutex, read under an
   /// instance's.
   std::atomic<bool> stale{false};
   InstanceMask instances = 0;  ///< backends in which `memory` stands
@@ -143,6 +165,15 @@ struct MemoryRecord {
   OwnPart* own = nullptr;  ///< ours: it lies behind the record (OwnRecords); null: a peer's
   std::vector<std::pair<std::uint32_t, Status>> refusals;  ///< a peer's: instance, why not imported
 
+  /// How often the instance let go of it or took it again; none: it is without.
+  std::optional<std::uint64_t> changes_in(std::size_t instance) const noexcept {
+    if (stale) return std::nullopt;
+    const std::uint32_t changes = own == nullptr ? 0 : own->changes[instance].load();
+    return changes % 2 == 0 ? std::optional<std::uint64_t>(changes) : std::nullopt;
+  }
+  /// Whether a registration of the same region may share it. Not while memory of it is dropped:
+  /// that would have to stand beside its successor.
+  bool may_be_joined() const noexcept { return !stale && (own == nullptr || own->leaving == 0); }
   /// Of a peer's, why the instance could not import it; null: it was not asked, or did.
   const Status* refusal_of(std::size_t instance) const noexcept {
     for (const auto& [whose, why] : refusals) {

@@ -24,6 +24,27 @@ TEST(MemoryRecordTest, keys_of_any_length_are_kept_in_their_order) {
   EXPECT_TRUE(keys.of(1).empty());
 }
 
+TEST(MemoryRecordTest, a_key_that_goes_leaves_the_others_in_their_order) {
+  for (const std::size_t size : {20, 100}) {  // in place, and not
+    InstanceKeys keys;
+    std::vector<std::pair<std::size_t, std::string>> stay;
+    for (const std::size_t instance : {4, 2, 9}) {
+      stay.emplace_back(instance, std::string(size + instance, static_cast<char>('a' + instance)));
+      keys.add(instance, as_bytes(stay.back().second));
+    }
+    for (const std::size_t goes : {3, 2, 4, 9}) {
+      keys.remove(goes);
+      std::erase_if(stay, [&](const auto& one) { return one.first == goes; });
+      std::vector<std::pair<std::size_t, std::string>> kept;
+      keys.each(
+          [&](std::size_t whose, ConstByteSpan key) { kept.emplace_back(whose, as_text(key)); });
+      EXPECT_EQ(kept, stay);
+    }
+    keys.add(2, as_bytes("again"));
+    EXPECT_EQ(as_text(keys.of(2)), "again");
+  }
+}
+
 struct Counted final : backend::Memory {
   explicit Counted(int& standing) : count(standing) { ++count; }
   ~Counted() override { --count; }

@@ -200,12 +200,12 @@ RegionEntry* RegionIndex::find_equal(const Region& region) {
   const auto unsorted = entries_.begin() + static_cast<std::ptrdiff_t>(sorted_);
   auto found = std::lower_bound(entries_.begin(), unsorted, region, before);
   for (; found != unsorted && !comes_before(region, *found); ++found, ++steps_) {
-    if (!found->is_stale()) return &*found;
+    if (found->may_be_joined()) return &*found;
   }
   for (found = unsorted; found != entries_.end(); ++found, ++steps_) {
     if (found->address != region.address) continue;  // nearly all of them
     const bool is_equal = !comes_before(region, *found) && !comes_before(*found, region);
-    if (is_equal && !found->is_stale()) return &*found;
+    if (is_equal && found->may_be_joined()) return &*found;
   }
   return nullptr;
 }

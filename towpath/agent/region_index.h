@@ -30,6 +30,7 @@ struct RegionEntry {
     return {region.kind, region.device_id, region.address, region.length, nullptr, 0};
   }
   bool is_stale() const noexcept { return record && record->stale; }
+  bool may_be_joined() const noexcept { return !record || record->may_be_joined(); }
 };
 
 class RegionIndex {
@@ -47,7 +48,7 @@ class RegionIndex {
   /// What covers `what` and is not stale, or null. Valid until something is added or removed. Cost:
   /// logarithmic, plus one such step per stale record on the way.
   RegionEntry* find(MemoryKind kind, const Descriptor& what);
-  /// The one of exactly this region, not stale, or null; of several the one added first.
+  /// The one of exactly this region that may be joined, or null; of several the one added first.
   RegionEntry* find_exactly(const RegionDescriptor& region);
   RegionEntry* find_exactly(const RegionEntry& entry);
 

@@ -42,7 +42,9 @@ Status Registrations::add_some(std::span<memory::SharedRegion> regions,
   const auto cores = std::make_shared_for_overwrite<RegistrationCore[]>(all.size());
   for (std::size_t i = 0; i < all.size() && all[i].record; ++i) {
     MemoryRecord& record = *all[i].record;
-    if (status.ok() && record.offered != all[i].offered_before) {
+    // On failure what others have of it is still advertised.
+    const bool stands = status.ok() || all[i].offered_before != 0;
+    if (stands && record.offered != all[i].offered_before) {
       rows_.remove(record);
       rows_.add(record);
     }
@@ -117,7 +119,7 @@ Status Registrations::join(std::span<Joining> all, BackendInstance& instance, bo
   const bool advertised = rows_.advertises(instance.index);
   const backend::Capabilities& can = instance.backend->capabilities();
   bool any_refused = false;
-  engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
+  engine_.with(instance, [&]() TOWPATH_REQUIRES(mutex_, instance.mutex) {
     for (Joining& one : all) {
       if (!must && !can.takes(one.record->region.kind)) continue;
       one.refusal = attach(*one.record, instance, advertised);
@@ -154,11 +156,14 @@ Status Registrations::attach(MemoryRecord& record, BackendInstance& instance, bo
     if (!made.ok()) return made.status();
     (*made)->is_read_only = record.region.is_read_only;
     if (advertised) {
+      rows_.remove(record);  // before its keys change; add_some() writes it again
       record.own->keys.add(instance.index, (*made)->key());
       record.offered |= instance_bit(instance.index);
     }
     record.memory[instance.index] = *std::move(made);
     record.instances |= instance_bit(instance.index);
+    std::atomic<std::uint32_t>& changes = record.own->changes[instance.index];
+    if (changes % 2 != 0) ++changes;
   }
   ++references;
   return {};

@@ -93,7 +93,7 @@ class Registrations {
       TOWPATH_REQUIRES(mutex_);
   /// `advertised`: peers are given keys of this backend.
   Status attach(MemoryRecord& record, BackendInstance& instance, bool advertised)
-      TOWPATH_REQUIRES(instance.mutex);
+      TOWPATH_REQUIRES(mutex_, instance.mutex);
   void finish_joining(Joining& one, RegistrationCore& core, memory::SharedRegion& region)
       TOWPATH_REQUIRES(mutex_);
   Status no_taker(MemoryKind kind) const;
@@ -111,6 +111,10 @@ class Registrations {
   Status finish_release(Leaving& one) TOWPATH_REQUIRES(mutex_);
   /// Whether it is the last of its record in the backend.
   bool leave(Leaving& one, const BackendInstance& instance) TOWPATH_REQUIRES(mutex_);
+  /// Out of the backend; the others that have the record keep it.
+  void take_out(MemoryRecord& record, const BackendInstance& instance) TOWPATH_REQUIRES(mutex_);
+  /// Peers are given the keys of those that still have it.
+  void advertise_rest(std::span<const Leaving> all) TOWPATH_REQUIRES(mutex_);
   void note_dropped(const Leaving& one, const BackendInstance& instance) TOWPATH_REQUIRES(mutex_);
   /// ok, or the peer that was in the middle of something for too long.
   Status wait_for(backend::PeerPieces* pieces) const;
@@ -128,7 +132,8 @@ class Registrations {
   RegionIndex regions_ TOWPATH_GUARDED_BY(mutex_);
   MetadataEncoder rows_ TOWPATH_GUARDED_BY(mutex_);
   std::shared_ptr<const Shared> last_shared_ TOWPATH_GUARDED_BY(mutex_);
-  std::vector<RecordPtr> stuck_ TOWPATH_GUARDED_BY(mutex_);  // kept alive: they never came to rest
+  /// Kept alive, and known when their agent ends: memory of theirs has yet to be dropped.
+  std::vector<RecordPtr> leaving_ TOWPATH_GUARDED_BY(mutex_);
   /// Of which the log knows that a backend refused regions: a bit for each kind.
   std::array<std::uint32_t, kMaxInstances> kinds_refused_ TOWPATH_GUARDED_BY(mutex_){};
   std::uint64_t generation_ TOWPATH_GUARDED_BY(mutex_) = 1;

@@ -61,6 +61,7 @@ Status Registrations::release(std::span<RegistrationCore* const> registrations) 
     all = std::span(room).first(count);
     for (const auto& instance : backends_.all())
       if (!context_.is_closed()) revoke(all, *instance, pieces[instance->index]);
+    advertise_rest(all);
   }
   for (const auto& instance : backends_.all())
     quiesce(all, *instance, pieces[instance->index].get());
@@ -78,17 +79,35 @@ bool Registrations::leave(Leaving& one, const BackendInstance& instance) {
   const InstanceMask bit = instance_bit(instance.index);
   if ((one.registration->held & bit) == 0) return false;
   MemoryRecord& record = *one.registration->record;
-  std::uint32_t& references = record.own->references[instance.index];
-  if (references > 0) --references;  // else an earlier try found it not quiesced
-  if (references > 0) {
+  const bool is_leaving = (record.own->leaving & bit) != 0;  // an earlier try found it not quiesced
+  if (!is_leaving && --record.own->references[instance.index] > 0) {
     one.registration->held &= ~bit;
     return false;
   }
   one.last |= bit;
-  record.instances &= ~bit;
-  record.stale = true;
-  rows_.remove(record);
+  take_out(record, instance);
   return true;
+}
+
+// Nothing changes when it is done again.
+void Registrations::take_out(MemoryRecord& record, const BackendInstance& instance) {
+  const InstanceMask bit = instance_bit(instance.index);
+  if ((record.own->leaving & bit) == 0) ++record.own->changes[instance.index];
+  record.own->leaving |= bit;
+  record.instances &= ~bit;
+  if (record.instances == 0) record.stale = true;
+  rows_.remove(record);
+  record.own->keys.remove(instance.index);
+  record.offered &= ~bit;
+}
+
+void Registrations::advertise_rest(std::span<const Leaving> all) {
+  for (const Leaving& one : all) {
+    MemoryRecord& record = *one.registration->record;
+    if (one.last == 0 || record.stale) continue;
+    rows_.remove(record);  // it may come twice
+    rows_.add(record);
+  }
 }
 
 void Registrations::revoke(std::span<Leaving> all, BackendInstance& instance,
@@ -115,20 +134,27 @@ void Registrations::revoke(std::span<Leaving> all, BackendInstance& instance,
         one.registration->record->memory.drop(instance.index);
     }
   });
-  for (const Leaving& one : all)
-    if ((one.last & ~one.moves & bit) != 0) note_dropped(one, instance);
+  for (const Leaving& one : all) {
+    if ((one.last & bit) == 0) continue;
+    const RecordPtr& record = one.registration->record;
+    if ((one.moves & bit) == 0)
+      note_dropped(one, instance);
+    else if (std::ranges::find(leaving_, record) == leaving_.end())
+      leaving_.push_back(record);
+  }
 }
 
 void Registrations::note_dropped(const Leaving& one, const BackendInstance& instance) {
   const RecordPtr& record = one.registration->record;
   one.registration->held &= ~instance_bit(instance.index);
-  std::erase(stuck_, record);
+  record->own->leaving &= ~instance_bit(instance.index);
+  if (record->own->leaving == 0) std::erase(leaving_, record);
   if (telemetry::AgentMeter* const meter = context_.meter())
     meter->deregistered(
         {.backend = instance.name, .kind = record->region.kind, .bytes = record->region.length});
 }
 
-// What is stopped here cannot be posted again: its record is stale.
+// What is stopped here cannot be posted again: its record is out of the instance.
 void Registrations::quiesce(std::span<Leaving> all, BackendInstance& instance,
                             backend::PeerPieces* pieces) {
   const InstanceMask bit = instance_bit(instance.index);
@@ -167,7 +193,10 @@ Status Registrations::wait_for(backend::PeerPieces* pieces) const {
 
 void Registrations::drop_quiesced(std::span<Leaving> all, BackendInstance& instance) {
   const InstanceMask bit = instance_bit(instance.index);
-  const auto waits = [bit](const Leaving& one) { return (one.moves & bit) != 0; };
+  // Not what another thread, which released the same, has dropped: others may have joined since.
+  const auto waits = [bit](const Leaving& one) {
+    return (one.moves & one.registration->held & bit) != 0;
+  };
   if (std::ranges::none_of(all, waits)) return;
   engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
     for (Leaving& one : all | std::views::filter(waits)) {
@@ -182,13 +211,8 @@ void Registrations::drop_quiesced(std::span<Leaving> all, BackendInstance& insta
         record.memory.drop(instance.index);
     }
   });
-  for (const Leaving& one : all | std::views::filter(waits)) {
-    const RecordPtr& record = one.registration->record;
-    if (one.status.ok())
-      note_dropped(one, instance);
-    else if (std::ranges::find(stuck_, record) == stuck_.end())
-      stuck_.push_back(record);
-  }
+  for (const Leaving& one : all)
+    if (waits(one) && one.status.ok()) note_dropped(one, instance);
 }
 
 bool Registrations::revoke_all(BackendInstance& instance) {

@@ -46,7 +46,8 @@ class TransferCore : public std::enable_shared_from_this<TransferCore> {
   std::atomic<Outcome> outcome{Outcome::none};
 
   std::uint64_t checked_generation =
-      0;  // of the agent's memory, when the records were last examined
+      0;  // of the agent's memory, when the records were last examined; 0: not since it was made
+  std::uint64_t record_changes = 0;  // of all of them, in the instance: as long as they stand
   std::optional<Bytes> notification;
   Status status;
   std::vector<DescriptorError> errors;

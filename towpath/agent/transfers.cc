@@ -173,15 +173,33 @@ Status Transfers::check_writable(const TransferCore& transfer) {
 
 // ---- posting ----
 
+namespace {
+
+/// How often the instance let go of the transfer's records or took them again: it only grows. None:
+/// it is without one.
+std::optional<std::uint64_t> changes_of(const TransferCore& transfer) {
+  std::uint64_t all = 0;
+  for (const PreparedSide* const side : {transfer.local.get(), transfer.remote.get()}) {
+    for (const RecordPtr& record : side->list.records()) {
+      const auto changes = record->changes_in(transfer.instance->index);
+      if (!changes) return std::nullopt;
+      all += *changes;
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+// First when its segments are built, of what stands then.
 bool Transfers::is_current(TransferCore& transfer) const {
   // Acquire: pairs with the release in note_memory_gone().
   const std::uint64_t generation = context_.memory_generation.load(std::memory_order_acquire);
   if (transfer.checked_generation == generation) return true;
-  const auto alive = [](const RecordPtr& record) { return !record->stale; };
-  if (!std::ranges::all_of(transfer.local->list.records(), alive) ||
-      !std::ranges::all_of(transfer.remote->list.records(), alive)) {
-    return false;
-  }
+  const std::optional<std::uint64_t> changes = changes_of(transfer);
+  if (!changes) return false;
+  if (transfer.checked_generation == 0) transfer.record_changes = *changes;
+  if (transfer.record_changes != *changes) return false;
   transfer.checked_generation = generation;
   return true;
 }
