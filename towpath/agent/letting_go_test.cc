@@ -174,6 +174,50 @@ TEST(LettingGoTest, bytes_that_a_peer_still_moves_outlive_their_agent) {
   EXPECT_EQ(moved.script.memories, 2u);
 }
 
+TEST(LettingGoTest, memory_whose_release_failed_goes_before_the_backends_of_its_agent) {
+  Moved moved;
+  EXPECT_EQ(moved.pool.release().code(), Code::not_ready);
+  moved.is_moving = false;
+  moved.agent.reset();
+  EXPECT_EQ(moved.script.memories, 0u);
+  moved.pool = memory::Registration();
+}
+
+// The list holds what was imported; AddressSanitizer sees whether its backend is there when it
+// goes.
+TEST(LettingGoTest, peers_memory_that_never_quiesced_goes_before_the_backends) {
+  sys::SystemClock clock;
+  Script script;
+  script.can.quiesced = backend::Quiescence::none;
+  script.is_eager = false;
+  backend::Registry registry;
+  ASSERT_TRUE(registry.add(scripted_type("scripted", script)).ok());
+  const auto make = [&](const char* name) {
+    auto agent = *Agent::create({.name = name, .registry = &registry, .clock = &clock});
+    EXPECT_TRUE(agent->add_backend("scripted").ok());
+    return agent;
+  };
+  PreparedList theirs;
+  {
+    const auto right = make("right");
+    const auto left = make("left");
+    memory::SharedRegion here, there;
+    const memory::Registration pool = Pair::pool_of(*left, here);
+    memory::Registration right_pool = Pair::pool_of(*right, there);
+    ASSERT_TRUE(left->load_metadata(*right->metadata()).ok());
+    theirs = *left->prepare_remote("right", Pair::blocks(there, 0, 1));
+    Transfer transfer =
+        *left->make_transfer(TransferOp::read, *left->prepare(Pair::blocks(here, 0, 1)), theirs);
+    ASSERT_TRUE(transfer.post().ok());
+    EXPECT_TRUE(right_pool.release().ok());
+    ASSERT_TRUE(left->load_metadata(*right->metadata()).ok());
+    EXPECT_EQ(transfer.state(), TransferState::draining);
+    script.active.front()->complete(error(Code::cancelled, "at last"));
+    EXPECT_TRUE(transfer.ended());
+  }
+  EXPECT_EQ(script.memories, 0u);
+}
+
 TEST(LettingGoTest, what_never_quiesces_does_not_hold_the_rest_of_a_list) {
   sys::SystemClock clock;
   Late late(clock, std::chrono::milliseconds(20));

@@ -234,6 +234,8 @@ void PeerBook::close(InstanceMask idle) {
     run::MutexLock instance_lock(instance->mutex);
     for (const auto& [name, peer] : peers_) instance->let_go_of(*peer);
     instance->let_go_of(*self_);
+    // Of no peer's regions any more, and lists that outlive the agent may hold them.
+    for (const RecordPtr& record : stuck_) record->memory.drop(instance->index);
   }
 }
 

@@ -297,7 +297,7 @@ void Registrations::drop_memory(InstanceMask idle) {
   for (const auto& instance : backends_.all()) {
     if ((idle & instance_bit(instance->index)) == 0) continue;
     run::MutexLock instance_lock(instance->mutex);
-    for (const RegionEntry& own : regions_.entries()) own.record->memory.drop(instance->index);
+    each_record([&](MemoryRecord& record) { record.memory.drop(instance->index); });
   }
 }
 

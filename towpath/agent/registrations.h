@@ -119,6 +119,13 @@ class Registrations {
   /// ok, or the peer that was in the middle of something for too long.
   Status wait_for(backend::PeerPieces* pieces) const;
 
+  /// Calls `visit(MemoryRecord&)` for all whose memory may stand; for some twice.
+  template <typename Visit>
+  void each_record(Visit&& visit) TOWPATH_REQUIRES(mutex_) {
+    for (const RegionEntry& own : regions_.entries()) visit(*own.record);
+    for (const RecordPtr& record : leaving_) visit(*record);
+  }
+
   Result<Bytes> make_metadata(const MetadataOptions& options) TOWPATH_REQUIRES(mutex_);
   AgentMetadata metadata_head(const MetadataOptions& options) const TOWPATH_REQUIRES(mutex_);
   Result<std::vector<const MemoryRecord*>> advertised_of(const DescriptorList& only)

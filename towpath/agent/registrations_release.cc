@@ -219,10 +219,10 @@ bool Registrations::revoke_all(BackendInstance& instance) {
   std::unique_ptr<backend::PeerPieces> pieces;
   {
     run::MutexLock lock(mutex_);
-    const std::span<const RegionEntry> all = regions_.entries();
-    pieces = engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
-      for (const RegionEntry& own : all)
-        if (auto* const memory = own.record->memory.at(instance.index)) memory->revoke();
+    pieces = engine_.with(instance, [&]() TOWPATH_REQUIRES(mutex_, instance.mutex) {
+      each_record([&](const MemoryRecord& record) {
+        if (auto* const memory = record.memory.at(instance.index)) memory->revoke();
+      });
       return instance.backend->pieces_under_way();
     });
   }

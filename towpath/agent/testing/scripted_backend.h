@@ -66,11 +66,19 @@ class ScriptedPieces final : public backend::PeerPieces {
 
 class ScriptedMemory final : public backend::Memory {
  public:
-  explicit ScriptedMemory(Script& script) : script_(script) { ++script_.memories; }
-  ~ScriptedMemory() override { --script_.memories; }
+  /// `standing`: of its backend, so that AddressSanitizer finds one that outlives it.
+  ScriptedMemory(Script& script, std::size_t& standing) : script_(script), standing_(standing) {
+    ++script_.memories;
+    ++standing_;
+  }
+  ~ScriptedMemory() override {
+    --script_.memories;
+    --standing_;
+  }
 
  private:
   Script& script_;
+  std::size_t& standing_;
 };
 
 class ScriptedOperation final : public backend::Operation {
@@ -109,7 +117,7 @@ class ScriptedBackend final : public backend::Backend {
   Result<std::unique_ptr<backend::Memory>> register_memory(
       const RegionDescriptor& region) override {
     if (script_.on_register) TOWPATH_TRY(script_.on_register(region));
-    return std::make_unique<ScriptedMemory>(script_);
+    return std::make_unique<ScriptedMemory>(script_, memories_);
   }
   Bytes connection_info() const override { return Bytes(1); }
   Result<std::unique_ptr<backend::Connection>> connect(const AgentIdentity& peer,
@@ -122,7 +130,7 @@ class ScriptedBackend final : public backend::Backend {
                                                          const RegionDescriptor& region,
                                                          ConstByteSpan) override {
     if (script_.on_import) TOWPATH_TRY(script_.on_import(region));
-    return std::make_unique<ScriptedMemory>(script_);
+    return std::make_unique<ScriptedMemory>(script_, memories_);
   }
   void import_memories(backend::Connection& connection, std::span<backend::Import> list) override {
     script_.imports.push_back(list.size());
@@ -164,6 +172,7 @@ class ScriptedBackend final : public backend::Backend {
  private:
   Script& script_;
   backend::Events& events_;
+  std::size_t memories_ = 0;
 };
 
 inline backend::BackendType scripted_type(std::string name, Script& script) {
