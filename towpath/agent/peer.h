@@ -36,7 +36,8 @@ struct Peer {
   telemetry::PeerMeter* meter = nullptr;  ///< immutable once in use; null: nobody counts
 
   // Guarded by the agent's control mutex.
-  std::uint64_t generation = 0;
+  std::uint64_t generation = 0;       ///< the newest that was loaded
+  std::uint64_t full_generation = 0;  ///< the newest that was not partial; 0: none was
   RemoteRegions regions;
   InstanceMask refusal_advertised =
       0;  ///< backends of which the log knows that they refused a region

@@ -33,6 +33,13 @@ Result<RemoteRegions> regions_of(const OpenedMetadata& opened) {
   return advertised;
 }
 
+/// A partial one may come before the full one of the same generation. One that is older than a full
+/// one would bring back what the peer took back since.
+bool is_outdated(const Peer& peer, const AgentMetadata& metadata) {
+  if (metadata.partial) return metadata.generation < peer.full_generation;
+  return metadata.generation < peer.generation || metadata.generation == peer.full_generation;
+}
+
 Status unknown(std::string_view name) {
   return error(Code::not_found, cat("no peer called '", printable(name), "' is known"),
                "load its metadata first");
@@ -95,8 +102,7 @@ Result<AgentIdentity> PeerBook::load(ConstByteSpan bytes) {
     const auto known = peers_.find(metadata.identity.name);
     PeerPtr peer = known != peers_.end() ? known->second : nullptr;
     const bool usable = peer && peer->identity == metadata.identity && !peer->lost.load();
-    if (usable && metadata.generation <= peer->generation && !metadata.partial)
-      return metadata.identity;
+    if (usable && is_outdated(*peer, metadata)) return metadata.identity;
     if (!usable) {
       TOWPATH_TRY(PeerPtr fresh, meet(metadata));
       if (peer) {

@@ -1,7 +1,11 @@
 // PeerBook without an agent around it. What an agent's user sees of it: agent_test,
 // peer_regions_test, races_test.
+#include <initializer_list>
+#include <utility>
+
 #include <gtest/gtest.h>
 
+#include <towpath/agent/metadata.h>
 #include <towpath/agent/testing/agent_parts.h>
 
 namespace towpath::agent {
@@ -70,6 +74,75 @@ TEST(PeerBookTest, nothing_is_imported_of_a_peer_that_was_forgotten_meanwhile) {
   EXPECT_EQ(
       both.left.peers->resolve("right", {MemoryKind::system, std::span(&extent, 1)}, side).code(),
       Code::not_found);
+}
+
+/// One that its peer knows by metadata of some of its regions, or of all.
+struct Parted : Both {
+  Bytes metadata_of(std::initializer_list<memory::SharedRegion> regions) {
+    DescriptorList list(MemoryKind::system);
+    for (const memory::SharedRegion& region : regions)
+      EXPECT_TRUE(list.add(extent_of(region)).ok());
+    return *right.registrations->metadata({.only = &list});
+  }
+  void load(const Bytes& metadata) {
+    const auto loaded = left.peers->load(metadata);
+    EXPECT_TRUE(loaded.ok()) << loaded.status().to_string();
+  }
+  bool knows(const memory::SharedRegion& region) {
+    DescriptorList list(MemoryKind::system);
+    EXPECT_TRUE(list.add(extent_of(region)).ok());
+    return left.peers->check_covers(*left.peers->find("right"), list).ok();
+  }
+
+  const memory::SharedRegion one = *memory::SystemRegion::allocate(4096);
+  const memory::SharedRegion other = *memory::SystemRegion::allocate(4096);
+};
+
+// First how to connect, then some, then all: as programs for NIXL do.
+TEST(PeerBookTest, a_full_metadata_counts_after_partial_ones_of_its_generation) {
+  Parted s;
+  const memory::Registration first = s.right.add(s.one);
+  const memory::Registration second = s.right.add(s.other);
+  s.load(s.metadata_of({}));
+  EXPECT_FALSE(s.knows(s.one));
+  s.load(s.metadata_of({s.one}));
+  EXPECT_TRUE(s.knows(s.one));
+  EXPECT_FALSE(s.knows(s.other));
+  s.load(s.metadata_of_right());
+  EXPECT_TRUE(s.knows(s.one));
+  EXPECT_TRUE(s.knows(s.other));
+  for (const Bytes& again : {s.metadata_of({}), s.metadata_of({s.one}), s.metadata_of_right()})
+    s.load(again);
+  EXPECT_EQ(s.left.peers->info("right")->regions, 2U);
+}
+
+TEST(PeerBookTest, a_partial_metadata_that_is_older_than_a_full_one_brings_nothing_back) {
+  Parted s;
+  memory::Registration first = s.right.add(s.one);
+  const memory::Registration second = s.right.add(s.other);
+  const Bytes older = s.metadata_of({s.one});
+  const Bytes older_full = s.metadata_of_right();
+  EXPECT_TRUE(s.right.registrations->release(std::span(&first, 1)).ok());
+  s.load(s.metadata_of_right());
+  for (const Bytes& late : {older, older_full}) {
+    s.load(late);
+    EXPECT_FALSE(s.knows(s.one));
+    EXPECT_TRUE(s.knows(s.other));
+  }
+}
+
+TEST(PeerBookTest, a_full_metadata_that_is_older_than_a_partial_one_takes_nothing_away) {
+  Parted s;
+  const memory::Registration first = s.right.add(s.one);
+  const Bytes older_full = s.metadata_of_right();
+  const memory::Registration second = s.right.add(s.other);
+  s.load(s.metadata_of({s.other}));
+  s.load(older_full);
+  EXPECT_TRUE(s.knows(s.other));
+  EXPECT_FALSE(s.knows(s.one));
+  s.load(s.metadata_of_right());
+  EXPECT_TRUE(s.knows(s.one));
+  EXPECT_TRUE(s.knows(s.other));
 }
 
 }  // namespace
