@@ -90,6 +90,19 @@ Status PeerBook::check_identity(const AgentIdentity& identity) const {
                "give agents different names");
 }
 
+// By two names, too: there is one path to a peer over each backend.
+Status PeerBook::check_backends(const AgentMetadata& metadata) const {
+  InstanceMask named = 0;
+  for (const std::size_t instance : instances_of(metadata)) {
+    if (instance == kMaxInstances) continue;
+    if ((named & instance_bit(instance)) != 0)
+      return error(Code::corrupt, cat("metadata of ", to_string(metadata.identity), " names ",
+                                      backends_.at(instance).name, " twice"));
+    named |= instance_bit(instance);
+  }
+  return {};
+}
+
 Result<AgentIdentity> PeerBook::load(ConstByteSpan bytes) {
   TOWPATH_TRY(const OpenedMetadata opened, open_metadata(bytes));
   TOWPATH_TRY(RemoteRegions regions, regions_of(opened));
@@ -99,6 +112,7 @@ Result<AgentIdentity> PeerBook::load(ConstByteSpan bytes) {
     run::MutexLock lock(mutex_);
     TOWPATH_TRY(context_.check_open());
     TOWPATH_TRY(check_identity(metadata.identity));
+    TOWPATH_TRY(check_backends(metadata));
     const auto known = peers_.find(metadata.identity.name);
     PeerPtr peer = known != peers_.end() ? known->second : nullptr;
     const bool usable = peer && peer->identity == metadata.identity && !peer->lost.load();

@@ -66,6 +66,8 @@ class PeerBook {
   };
 
   Status check_identity(const AgentIdentity& identity) const;
+  /// Errors: corrupt (it names a backend twice).
+  Status check_backends(const AgentMetadata& metadata) const;
   Result<PeerPtr> find_locked(std::string_view name) const TOWPATH_REQUIRES(mutex_);
   Result<PeerPtr> meet(const AgentMetadata& metadata);
   /// Why there is no path over the backend; ok: there is one.

@@ -47,6 +47,18 @@ TEST(PeerBookTest, damaged_metadata_changes_nothing) {
   EXPECT_TRUE(both.left.peers->all().empty());
 }
 
+TEST(PeerBookTest, metadata_that_names_a_backend_twice_is_refused_before_anything_is_opened) {
+  Both both;
+  const AgentMetadata twice{.identity = {"far", 1},
+                            .generation = 1,
+                            .backends = {{"scripted", Bytes(1)}, {"scripted", Bytes(1)}},
+                            .regions = {}};
+  const std::size_t before = both.script.connected.size();
+  EXPECT_EQ(both.left.peers->load(*encode(twice)).code(), Code::corrupt);
+  EXPECT_EQ(both.script.connected.size(), before);
+  EXPECT_TRUE(both.left.peers->all().empty());
+}
+
 TEST(PeerBookTest, regions_are_imported_when_somebody_asks_for_them) {
   Both both;
   const memory::SharedRegion region = *memory::SystemRegion::allocate(4096);
