@@ -104,6 +104,10 @@ class ResolvedList::Finder {
     return what.device_id == device_ && what.address >= begin_ && what.address <= end_ &&
            what.length <= end_ - what.address && last_ != nullptr;
   }
+  /// How many extents in a row fit, `stride` apart, of which `first` does.
+  std::uint64_t run_from(const Descriptor& first, std::uint64_t stride) const noexcept {
+    return stride == 0 ? UINT64_MAX : (end_ - first.address - first.length) / stride + 1;
+  }
 
  private:
   bool is_new(MemoryRecord* record) { return std::exchange(record->last_list, number_) != number_; }
@@ -168,11 +172,12 @@ Status ResolvedList::resolve_strided(const DescriptorList& list, Finder& finder)
       append({entry.address, entry.length, entry.stride, entry.count, *whole});
       continue;
     }
-    for (std::uint64_t k = 0; k < entry.count; ++k) {  // it may lie in several regions
+    for (std::uint64_t k = 0, run = 0; k < entry.count; k += run) {  // in several regions, maybe
       const Descriptor extent = entry.at(k);
       auto record = finder.find(extent);
       if (!record.ok()) return failed_at(list.first_indices()[i] + k, record.status());
-      append({extent.address, extent.length, 0, 1, *record});
+      run = std::min(finder.run_from(extent, entry.stride), entry.count - k);
+      append({extent.address, extent.length, run > 1 ? entry.stride : 0, run, *record});
     }
   }
   return {};

@@ -116,6 +116,22 @@ Status unequal(std::uint64_t position, std::uint64_t local, std::uint64_t remote
       "give both sides of a pair the same length");
 }
 
+Status targets_overlap(std::uint64_t begin, std::uint64_t end_before) {
+  return error(Code::invalid_argument,
+               cat("targets overlap at ", hex(begin), ": one ends at ", hex(end_before)),
+               "write each byte once per transfer");
+}
+
+/// Whether the extents of a strided target lie apart. Before anything is done for each of them: of
+/// those that do not, a region holds any number.
+Status check_apart(const backend::Segment& row, TransferOp op) {
+  const bool is_local = op == TransferOp::read;
+  const std::uint64_t begin = is_local ? row.local_address : row.remote_address;
+  const std::uint64_t stride = is_local ? row.local_stride : row.remote_stride;
+  if (row.count == 1 || stride >= row.length) return {};
+  return targets_overlap(begin + stride, begin + row.length);
+}
+
 Status check_range(const char* side, const SegmentList::Side& which) {
   const Selection& selection = which.selection;
   const std::uint64_t size = which.list->size();
@@ -267,7 +283,7 @@ Status SegmentList::pair_by_index(const Side& local, const Side& remote, const O
            remote.selection.at(done + run) == first_there + run)
       ++run;
     fill(segments_.emplace_back(), here, there, {run, options.instance});
-    settle_last(done, options);
+    TOWPATH_TRY(settle_last(done, options));
     done += run;
   }
   return {};
@@ -281,7 +297,7 @@ Status SegmentList::pair_by_run(const Side& local, const Side& remote, const Opt
       return unequal(done, here.entry().length, there.entry().length);
     const std::uint64_t run = std::min({here.run(), there.run(), descriptors_ - done});
     fill(segments_.emplace_back(), here, there, {run, options.instance});
-    settle_last(done, options);
+    TOWPATH_TRY(settle_last(done, options));
     here.advance(run);
     there.advance(run);
     done += run;
@@ -289,8 +305,9 @@ Status SegmentList::pair_by_run(const Side& local, const Side& remote, const Opt
   return {};
 }
 
-void SegmentList::settle_last(std::uint64_t descriptor, const Options& options) {
+Status SegmentList::settle_last(std::uint64_t descriptor, const Options& options) {
   backend::Segment& next = segments_.back();
+  TOWPATH_TRY(check_apart(next, options.op));
   bytes_ += next.length * next.count;
   const bool gapless =
       next.count > 1 && next.local_stride == next.length && next.remote_stride == next.length;
@@ -299,6 +316,7 @@ void SegmentList::settle_last(std::uint64_t descriptor, const Options& options) 
     next.count = 1;
   }
   join_last(descriptor, options);
+  return {};
 }
 
 // Rare: the extents are longer than the backend takes in one piece.
@@ -360,12 +378,8 @@ Status SegmentList::check_targets_by_sorting(const Side& target, bool target_is_
   }
   std::ranges::sort(targets);
   for (std::size_t i = 1; i < targets.size(); ++i) {
-    if (targets[i].device == targets[i - 1].device && targets[i].begin < targets[i - 1].end) {
-      return error(Code::invalid_argument,
-                   cat("targets overlap at ", hex(targets[i].begin), ": one ends at ",
-                       hex(targets[i - 1].end)),
-                   "write each byte once per transfer");
-    }
+    if (targets[i].device == targets[i - 1].device && targets[i].begin < targets[i - 1].end)
+      return targets_overlap(targets[i].begin, targets[i - 1].end);
   }
   return {};
 }

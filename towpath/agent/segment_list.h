@@ -62,7 +62,8 @@ class SegmentList {
   Status pair_by_index(const Side& local, const Side& remote, const Options& options);
   Status pair_by_run(const Side& local, const Side& remote, const Options& options);
   /// Makes one extent of the segment just added where it has no gaps, then as below.
-  void settle_last(std::uint64_t descriptor, const Options& options);
+  /// Errors: invalid_argument (it is a target that overlaps itself).
+  Status settle_last(std::uint64_t descriptor, const Options& options);
   /// Joins the segment just added, which begins with `descriptor`, to the one before, or as below.
   void join_last(std::uint64_t descriptor, const Options& options);
   void cut_or_keep_last(std::uint64_t descriptor, std::uint64_t max_segment_bytes);

@@ -88,6 +88,32 @@ TEST(ResolvedListTest, a_strided_descriptor_may_cross_regions_extent_by_extent) 
   EXPECT_EQ(resolved.size(), 3U);
 }
 
+// By its extents it would take hours.
+TEST(ResolvedListTest, a_strided_descriptor_crosses_regions_at_the_cost_of_the_regions) {
+  FakeRegions regions(2);
+  constexpr std::uint64_t kCount = std::uint64_t{1} << 40U;
+  const std::uint64_t begin = FakeRegions::base(0);
+  regions.records[1]->region = {.address = begin + FakeRegions::kSize, .length = 2 * kCount};
+  DescriptorList list(MemoryKind::system);
+  ASSERT_TRUE(list.add(StridedDescriptor{begin, 1, 2, kCount, 0}).ok());
+  const auto resolved = resolve(list, regions);
+  EXPECT_EQ(resolved.size(), kCount);
+  ASSERT_EQ(resolved.entry_count(), 2U);
+  EXPECT_EQ(resolved.entry(0).count, FakeRegions::kSize / 2);
+  EXPECT_EQ(resolved.entry(1).address, begin + FakeRegions::kSize);
+  EXPECT_EQ(resolved.entry(1).stride, 2U);
+}
+
+TEST(ResolvedListTest, a_strided_descriptor_that_leaves_a_region_is_named_by_its_extent) {
+  FakeRegions regions(1);
+  DescriptorList list(MemoryKind::system);
+  ASSERT_TRUE(list.add(Descriptor{FakeRegions::base(0), 16, 0}).ok());
+  const std::uint64_t last = FakeRegions::base(0) + FakeRegions::kSize - 64;
+  ASSERT_TRUE(list.add(StridedDescriptor{last, 32, 32, 3, 0}).ok());
+  const auto failed = ResolvedList::make(list, regions);
+  EXPECT_THAT(std::string(failed.status().message()), testing::HasSubstr("descriptor 3:"));
+}
+
 std::vector<Descriptor> plain(const DescriptorList& list) {
   std::vector<Descriptor> all;
   for (std::uint64_t i = 0; i < list.size(); ++i) all.push_back(list.at(i));
@@ -280,6 +306,34 @@ TEST(SegmentListTest, overlapping_targets_are_refused_only_on_the_target_side) {
   EXPECT_EQ(f.list.build({&sloppy, {}}, {&*f.remote, {}}, {.op = TransferOp::read}).code(),
             Code::invalid_argument);
   EXPECT_TRUE(f.list.build({&sloppy, {}}, {&*f.remote, {}}, {.op = TransferOp::write}).ok());
+}
+
+// As a row of an N x 5 array may say it. By its extents it would take terabytes.
+TEST(SegmentListTest, a_strided_target_that_overlaps_itself_is_refused_at_once) {
+  Fixture f;
+  const auto row = [&](std::size_t region, std::uint64_t length, std::uint64_t stride) {
+    DescriptorList list(MemoryKind::system);
+    EXPECT_TRUE(list.add(StridedDescriptor{FakeRegions::base(region), length, stride,
+                                           stride == 0 ? std::uint64_t{1} << 40U : 8, 0})
+                    .ok());
+    return resolve(list, f.regions);
+  };
+  const auto one_byte = row(0, 1, 0);
+  const auto same_byte = row(1, 1, 0);
+  for (const TransferOp op : {TransferOp::read, TransferOp::write}) {
+    EXPECT_EQ(f.list.build({&one_byte, {}}, {&same_byte, {}}, {.op = op}).code(),
+              Code::invalid_argument);
+  }
+  const auto long_extents = row(0, 64, 0);  // longer than what the backend takes in one piece
+  const auto long_sources = row(1, 64, 0);
+  EXPECT_EQ(
+      f.list.build({&long_extents, {}}, {&long_sources, {}}, {.max_segment_bytes = 16}).code(),
+      Code::invalid_argument);
+  const auto apart = row(0, 16, 16);
+  const auto sloppy = row(1, 16, 8);
+  EXPECT_TRUE(f.list.build({&apart, {}}, {&sloppy, {}}, {.op = TransferOp::read}).ok());
+  EXPECT_EQ(f.list.build({&apart, {}}, {&sloppy, {}}, {.op = TransferOp::write}).code(),
+            Code::invalid_argument);
 }
 
 TEST(SegmentListTest, targets_overlap_also_across_registrations_that_do) {
