@@ -130,7 +130,10 @@ void BackendInstance::end(TransferCore& transfer) {
                           .descriptors = transfer.segments.descriptors(),
                           .time = transfer.transfer_time});
   }
-  if (transfer.is_trial) owner_.note_trial(transfer);
+  try {
+    if (transfer.is_trial) owner_.note_trial(transfer);
+  } catch (const std::bad_alloc&) {  // another one is made of the path
+  }
   unlink(transfer);
   const std::shared_ptr<TransferCore> last = std::move(transfer.keep_alive);
   // Sequentially consistent: pairs with a waiter that announces itself and then looks at the state,

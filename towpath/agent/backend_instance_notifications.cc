@@ -8,7 +8,7 @@
 
 namespace towpath::agent {
 
-// Sends what room was kept for, or gives the room back.
+// Sends what room was kept for, or gives the room back, also when memory runs out.
 void BackendInstance::notify_of(TransferCore& transfer, bool is_done) {
   const PeerPtr& peer = transfer.remote->peer;
   const std::size_t reserved_bytes = transfer.notification->size();
@@ -18,8 +18,17 @@ void BackendInstance::notify_of(TransferCore& transfer, bool is_done) {
         notifier, {peer, reserved_bytes, is_done ? transfer.notification : std::nullopt});
     return;
   }
+  struct Room {
+    std::optional<SendWindow>& outbox;
+    std::size_t bytes;
+    bool is_settled = false;
+    ~Room() {
+      if (!is_settled && outbox) outbox->release(bytes);
+    }
+  } room{peer->paths[index].outbox, reserved_bytes};
   take_deferred();
   settle_reserved(*peer, reserved_bytes, is_done ? &*transfer.notification : nullptr);
+  room.is_settled = true;
 }
 
 Status BackendInstance::check_message(Peer& peer, std::size_t message_bytes) {

@@ -32,8 +32,8 @@ void BackendInstance::let_go_of(Peer& peer) {
 void BackendInstance::close_path(Peer& peer) {
   // The same incarnation may have been met again meanwhile, as another Peer.
   if (peer_of(peer.identity).get() == &peer) {
+    received_.forget(peer.identity);  // first: what throws is tried again
     peers_.erase(peer.identity);
-    received_.forget(peer.identity);
   }
   PeerPath& path = peer.paths[index];
   std::erase_if(waiting_outboxes_, [&](const PeerPtr& each) { return each.get() == &peer; });

@@ -27,9 +27,14 @@ struct Owner final : InstanceOwner {
   void note_ended() override {}
   void note_deadline(Instant at) override { deadlines.push_back(at); }
   void defer_notification(std::size_t, DeferredNotification) override {}
+  void note_trial(const TransferCore&) override {
+    ++trials;
+    if (std::exchange(has_no_memory, false)) throw std::bad_alloc();
+  }
 
   std::vector<Instant> deadlines;
   std::vector<std::string> delivered;
+  int trials = 0;
   bool has_no_memory = false;  ///< for the next one
 };
 
@@ -188,6 +193,26 @@ TEST(BackendInstanceTest, without_memory_what_came_is_not_taken) {
   EXPECT_TRUE(s.instance.on_notification(peer->identity, last));
   EXPECT_TRUE(s.instance.on_notification(peer->identity, last)) << "a late copy";
   EXPECT_THAT(s.owner.delivered, ElementsAre("a long word"));
+}
+
+TEST(BackendInstanceTest, without_memory_to_note_a_trial_its_transfer_ends_all_the_same) {
+  LossyInstance s;
+  const auto side = std::make_shared<PreparedSide>();
+  side->peer = s.meet("peer");
+  const auto transfer = std::make_shared<TransferCore>();
+  transfer->instance = &s.instance;
+  transfer->remote = side;
+  transfer->operation = s.instance.backend->make_operation();
+  transfer->operation->owner = transfer.get();
+  transfer->deadline = Instant::never();
+  transfer->is_trial = true;
+  s.owner.has_no_memory = true;
+  run::MutexLock lock(s.instance.mutex);
+  EXPECT_NO_THROW(s.instance.post(*transfer));
+  EXPECT_EQ(s.owner.trials, 1);
+  EXPECT_EQ(transfer->state.load(), TransferState::ended);
+  EXPECT_EQ(transfer->outcome.load(), Outcome::done);
+  EXPECT_FALSE(transfer->is_active());
 }
 
 TEST(BackendInstanceTest, forgets_the_numbers_of_a_peer_with_the_peer_only) {

@@ -1,17 +1,21 @@
 #include <algorithm>
+#include <utility>
 
 #include <towpath/agent/receive_windows.h>
 
 namespace towpath::agent {
 
 ReceiveWindow& ReceiveWindows::of(const AgentIdentity& sender) {
-  const auto [found, is_new] = entries_.try_emplace(sender, Entry{{}, unauthenticated_.end()});
-  Entry& entry = found->second;
-  if (is_new) {
-    add_unauthenticated(sender, entry);
-  } else if (entry.turn != unauthenticated_.end()) {
-    unauthenticated_.splice(unauthenticated_.end(), unauthenticated_, entry.turn);
+  const auto found = entries_.find(sender);
+  if (found == entries_.end()) {
+    Order turn{sender};  // first: what throws leaves no entry that would count as a peer's
+    Entry& entry = entries_.try_emplace(sender, Entry{{}, turn.begin()}).first->second;
+    add_unauthenticated(std::move(turn), entry);
+    return entry.window;
   }
+  Entry& entry = found->second;
+  if (entry.turn != unauthenticated_.end())
+    unauthenticated_.splice(unauthenticated_.end(), unauthenticated_, entry.turn);
   return entry.window;
 }
 
@@ -27,12 +31,13 @@ void ReceiveWindows::forget(const AgentIdentity& sender) {
   if (found->second.window.stream() == 0) {  // nothing was ever heard
     entries_.erase(found);
   } else {
-    add_unauthenticated(sender, found->second);
+    add_unauthenticated({sender}, found->second);
   }
 }
 
-void ReceiveWindows::add_unauthenticated(const AgentIdentity& sender, Entry& entry) {
-  entry.turn = unauthenticated_.insert(unauthenticated_.end(), sender);
+void ReceiveWindows::add_unauthenticated(Order turn, Entry& entry) noexcept {
+  entry.turn = turn.begin();
+  unauthenticated_.splice(unauthenticated_.end(), turn);
   if (unauthenticated_.size() <= max_unauthenticated_) return;
   entries_.erase(unauthenticated_.front());
   unauthenticated_.pop_front();

@@ -46,7 +46,8 @@ class ReceiveWindows {
 
   static constexpr std::ptrdiff_t kMaxCollectingUnauthenticated = 16;
 
-  void add_unauthenticated(const AgentIdentity& sender, Entry& entry);
+  /// `turn`: the sender of the entry, alone.
+  void add_unauthenticated(Order turn, Entry& entry) noexcept;
 
   const std::size_t max_unauthenticated_;
   std::map<AgentIdentity, Entry> entries_;

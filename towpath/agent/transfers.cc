@@ -216,12 +216,12 @@ Status Transfers::check_postable(TransferCore& transfer) {
   return is_current(transfer) ? Status() : lists_are_stale();
 }
 
-void Transfers::start(TransferCore& transfer, const PostOptions& options, Instant begin) {
-  if (options.notification) {
-    transfer.notification = options.notification->empty() ? std::nullopt : options.notification;
-  }
+void Transfers::start(TransferCore& transfer, std::optional<Bytes> replacement, Instant begin,
+                      std::optional<Duration> timeout) noexcept {
+  if (replacement)
+    transfer.notification = replacement->empty() ? std::nullopt : std::move(replacement);
   transfer.posted_at = begin;
-  transfer.deadline = begin + options.timeout.value_or(context_.options.default_timeout);
+  transfer.deadline = begin + timeout.value_or(context_.options.default_timeout);
   transfer.status = {};
   transfer.errors.clear();
   transfer.moved_bytes = 0;
@@ -245,32 +245,45 @@ Status Transfers::post(TransferCore& transfer, const PostOptions& options) {
   const Instant begin = context_.clock.now();
   BackendInstance& instance = *transfer.instance;
   const Bytes* const message = message_of(transfer, options);
-  if (message == nullptr) return post_over(instance, transfer, options, {.begin = begin});
+  Posting posting{.begin = begin};
+  if (message == nullptr) return post_over(instance, transfer, options, posting);
   Peer& peer = transfer.peer();
   const std::size_t size = message->size();
   TOWPATH_TRY(BackendInstance* const notifier, backends_.notifier_of(peer));
-  if (notifier == &instance)
-    return post_over(instance, transfer, options, {.begin = begin, .reserved_bytes = size});
+  if (notifier == &instance) {
+    posting.reserved_bytes = size;
+    return post_over(instance, transfer, options, posting);
+  }
   // Two backends, one lock after the other.
   TOWPATH_TRY(engine_.with(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
     return notifier->reserve(peer, size);
   }));
-  Status posted = post_over(instance, transfer, options, {.begin = begin});
-  if (posted.ok()) return posted;
-  engine_.with(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
-    notifier->settle_reserved(peer, size, nullptr);
-  });
-  return posted;
+  struct Room {
+    ProgressEngine& engine;
+    BackendInstance& notifier;
+    Peer& peer;
+    std::size_t size;
+    const Posting& posting;
+    ~Room() {
+      if (posting.has_begun) return;
+      engine.with(notifier, [this]() TOWPATH_REQUIRES(notifier.mutex) {
+        notifier.settle_reserved(peer, size, nullptr);
+      });
+    }
+  } const room{engine_, *notifier, peer, size, posting};
+  return post_over(instance, transfer, options, posting);
 }
 
 // Room for the notification is kept from here to the end, so that it is there when the bytes are.
 Status Transfers::post_over(BackendInstance& instance, TransferCore& transfer,
-                            const PostOptions& options, const Posting& posting) {
+                            const PostOptions& options, Posting& posting) {
+  std::optional<Bytes> replacement = options.notification;  // first: what throws has kept no room
   return engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) -> Status {
     TOWPATH_TRY(check_postable(transfer));
     if (posting.reserved_bytes)
       TOWPATH_TRY(instance.reserve(transfer.peer(), *posting.reserved_bytes));
-    start(transfer, options, posting.begin);
+    start(transfer, std::move(replacement), posting.begin, options.timeout);
+    posting.has_begun = true;
     instance.post(transfer);
     // One that ended in here took as long: the clock was asked when it did.
     const bool has_ended = transfer.state.load(std::memory_order_relaxed) == TransferState::ended;

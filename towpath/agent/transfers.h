@@ -79,7 +79,8 @@ class Transfers {
   struct Posting {
     Instant begin;
     std::optional<std::size_t> reserved_bytes =
-        std::nullopt;  ///< of a message over the same instance
+        std::nullopt;        ///< of a message over the same instance
+    bool has_begun = false;  ///< from there on its end settles the room of its message
   };
 
   // ---- transfers_choice.cc ----
@@ -103,8 +104,10 @@ class Transfers {
   Status build_segments(TransferCore& transfer);
   static Status check_writable(const TransferCore& transfer);
   Status post_over(BackendInstance& instance, TransferCore& transfer, const PostOptions& options,
-                   const Posting& posting);
-  void start(TransferCore& transfer, const PostOptions& options, Instant begin);
+                   Posting& posting);
+  /// `replacement`: of the notification; none: it stays.
+  void start(TransferCore& transfer, std::optional<Bytes> replacement, Instant begin,
+             std::optional<Duration> timeout) noexcept;
   // Under the mutex of its backend:
   bool is_current(TransferCore& transfer) const;
   Status check_postable(TransferCore& transfer) TOWPATH_NO_THREAD_SAFETY_ANALYSIS;
