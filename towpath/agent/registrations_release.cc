@@ -92,10 +92,10 @@ bool Registrations::leave(Leaving& one, const BackendInstance& instance) {
 // Nothing changes when it is done again.
 void Registrations::take_out(MemoryRecord& record, const BackendInstance& instance) {
   const InstanceMask bit = instance_bit(instance.index);
-  if ((record.own->leaving & bit) == 0) ++record.own->changes[instance.index];
-  record.own->leaving |= bit;
   record.instances &= ~bit;
   if (record.instances == 0) record.stale = true;
+  if ((record.own->leaving & bit) == 0) ++record.own->changes[instance.index];
+  record.own->leaving |= bit;
   rows_.remove(record);
   record.own->keys.remove(instance.index);
   record.offered &= ~bit;

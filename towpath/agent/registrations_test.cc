@@ -148,6 +148,26 @@ TEST(RegistrationsTest, dropping_one_of_more_backends_leaves_the_other) {
   }
 }
 
+TEST(RegistrationsTest, a_list_that_was_prepared_before_goes_by_the_backend_that_stays) {
+  Differing s;
+  s.kept.can.cost.latency = std::chrono::seconds(1);  // the other is chosen while it can
+  const memory::Registration fewer = s.add({"kept"});
+  memory::Registration more = s.add({});
+  const PreparedList here = *s.agent->prepare(Pair::blocks(s.region, 0, 1));
+  const PreparedList there = *s.agent->prepare_remote("one", Pair::blocks(s.region, 1, 1));
+  const auto chosen = [&] {
+    auto made = s.agent->make_transfer(TransferOp::write, here, there);
+    return made.ok() && made->post().ok() ? made->backend() : made.status().to_string();
+  };
+  EXPECT_EQ(chosen(), "other");
+  EXPECT_TRUE(more.release().ok());
+  EXPECT_EQ(chosen(), "kept");
+  const auto explained = s.agent->explain(TransferOp::write, here, there);
+  ASSERT_EQ(explained->candidates.size(), 3U);
+  EXPECT_TRUE(explained->candidates[0].chosen);
+  EXPECT_FALSE(explained->candidates[1].possible);
+}
+
 TEST(RegistrationsTest, a_second_one_that_fails_half_way_leaves_the_first) {
   Differing s;
   const memory::Registration first = s.add({"kept"});

@@ -186,6 +186,7 @@ Status ResolvedList::resolve_strided(const DescriptorList& list, Finder& finder)
 void ResolvedList::clear() {
   size_ = total_bytes_ = 0;
   disjoint_ = {};
+  generation_ = {};
   flat_.clear();
   entries_.clear();
   first_.clear();
@@ -358,6 +359,20 @@ void ResolvedList::look_again() const {
   }
   instances_.value.store(know_all, std::memory_order_release);
   open_.value.store(may_know_all & ~know_all, std::memory_order_release);
+}
+
+// Not of a stale record: making a transfer finds that, and says to prepare the list again.
+void ResolvedList::leave_out_gone(std::uint64_t generation) const {
+  if (generation_.value.exchange(generation) == generation) return;
+  InstanceMask gone = 0;
+  for (const RecordPtr& record : records_) {
+    if (record->own == nullptr) continue;
+    InstanceMask without = 0;
+    for (std::size_t instance = 0; instance < kMaxInstances; ++instance)
+      if (record->own->changes[instance] % 2 != 0) without |= instance_bit(instance);
+    if (!record->stale) gone |= without;  // asked last, as it is set first
+  }
+  if (gone != 0) instances_.value.fetch_and(~gone);
 }
 
 std::size_t ResolvedList::search(std::uint64_t index) const noexcept {

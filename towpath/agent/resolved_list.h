@@ -85,6 +85,9 @@ class ResolvedList {
   }
   /// Some records were imported, or not. Under the agent's control mutex.
   void look_again() const;
+  /// Leaves out the backends that let go of own memory which others still have. Does something once
+  /// for each `generation` of the agent's memory. Thread: any.
+  void leave_out_gone(std::uint64_t generation) const;
   /// Whether no two extents overlap, as far as is cheap to prove. Proven when it is first asked:
   /// a list that is only read from never pays for it.
   bool is_disjoint() const;
@@ -129,6 +132,7 @@ class ResolvedList {
   std::uint64_t uniform_count_ = 0;  // extents per entry where all have as many, else 0
   mutable FoundOut<InstanceMask> instances_;
   mutable FoundOut<InstanceMask> open_;
+  mutable FoundOut<std::uint64_t> generation_;  // that leave_out_gone() was last asked for
   /// Threads which ask at once find the same. Relaxed: it guards nothing.
   mutable FoundOut<Answer> disjoint_;
   std::vector<FlatExtent> flat_;  // or, when it is empty:

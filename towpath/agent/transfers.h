@@ -84,7 +84,7 @@ class Transfers {
   };
 
   // ---- transfers_choice.cc ----
-  static Choice choice_of(TransferOp op, const Sides& sides, const TransferOptions& options);
+  Choice choice_of(TransferOp op, const Sides& sides, const TransferOptions& options) const;
   Result<Order> order_of(const Choice& choice) const;
   Result<Offer> choose(const Choice& choice);
   BackendChooser consider(const Choice& choice, const Order& order);

@@ -28,7 +28,11 @@ bool knows_all(const PreparedSide& remote, const BackendInstance& instance) {
 }  // namespace
 
 Transfers::Choice Transfers::choice_of(TransferOp op, const Sides& sides,
-                                       const TransferOptions& options) {
+                                       const TransferOptions& options) const {
+  // Acquire: pairs with the release in note_memory_gone().
+  const std::uint64_t generation = context_.memory_generation.load(std::memory_order_acquire);
+  sides.local->list.leave_out_gone(generation);
+  sides.remote->list.leave_out_gone(generation);
   return {TransferShape::of(op, *sides.local, *sides.remote, options.local), *sides.local,
           *sides.remote, options};
 }
