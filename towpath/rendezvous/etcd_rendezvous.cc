@@ -50,7 +50,10 @@ EtcdRendezvous::EtcdRendezvous(EtcdOptions options, etcd::Keys keys, const Clock
                 .failed = [this](const Status& why) { failed(why); },
                 .grace = Duration(options_.lease_ttl)}) {}
 
+// A farewell makes progress, and users hear nothing of that.
 EtcdRendezvous::~EtcdRendezvous() {
+  seen_ = nullptr;
+  fetches_.clear();
   watcher_.stop();
   say_farewell();
 }

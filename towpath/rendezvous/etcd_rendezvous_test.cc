@@ -109,6 +109,17 @@ TEST_F(EtcdRendezvousTest, metadata_is_found_until_it_is_withdrawn) {
   EXPECT_EQ(ask(odd).code(), Code::not_found) << "a farewell takes all metadata along";
 }
 
+TEST_F(EtcdRendezvousTest, fetch_in_flight_is_not_answered_by_the_farewell) {
+  here = join();
+  publish("a", "one");
+  int answered = 0;
+  for (int i = 0; i < 20; ++i)
+    ASSERT_TRUE(
+        here->fetch("a", Deadline::never(), [&](const Result<Bytes>&) { ++answered; }).ok());
+  here.reset();
+  EXPECT_EQ(answered, 0);
+}
+
 TEST_F(EtcdRendezvousTest, lease_is_kept_for_as_long_as_progress_is_made) {
   lease = kShort;
   here = join();

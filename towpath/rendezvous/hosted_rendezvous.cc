@@ -56,7 +56,10 @@ Status HostedRendezvous::host() {
   return poller_.add(listener_->wait_fd(), 0);
 }
 
+// A farewell makes progress, and users hear nothing of that.
 HostedRendezvous::~HostedRendezvous() {
+  seen_ = nullptr;
+  client_->cancel_fetches();
   if (is_host() || !trouble_.ok()) return;
   std::vector<MetadataName> names;
   for (const auto& [name, entry] : entries_) names.push_back(name);

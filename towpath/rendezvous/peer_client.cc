@@ -131,6 +131,11 @@ Result<FetchId> PeerClient::begin(Request request) {
 
 void PeerClient::cancel(FetchId request) { requests_.erase(request); }
 
+void PeerClient::cancel_fetches() {
+  std::erase_if(requests_,
+                [](const auto& each) { return each.second.frame.kind == FrameKind::fetch; });
+}
+
 std::size_t PeerClient::progress() {
   if (requests_.empty()) return 0;
   const Instant now = clock_->now();

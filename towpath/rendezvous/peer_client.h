@@ -61,6 +61,8 @@ class PeerClient {
                        PushDone done);
   /// Its callback is not called any more. An unknown or answered request is no error.
   void cancel(FetchId request);
+  /// The same of all that was asked; what is being brought goes on.
+  void cancel_fetches();
 
   /// Returns how many callbacks were called. Cost: nothing while there are no requests.
   std::size_t progress();

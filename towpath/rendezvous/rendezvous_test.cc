@@ -387,6 +387,27 @@ TEST_F(HostedRendezvousTest, guest_whose_host_is_gone_says_so) {
   EXPECT_TRUE(soon([&] { return guest->standing().pending == 0; })) << "another host came";
 }
 
+TEST_F(HostedRendezvousTest, fetch_in_flight_is_not_answered_by_the_farewell) {
+  host = join();
+  guest = join();
+  ASSERT_TRUE(guest->publish("g", as_bytes("of guest")).ok());
+  ASSERT_TRUE(soon([&] { return guest->standing().pending == 0; }));
+  auto serving = run::Worker::start("host", [&](const run::StopToken& stop) {
+                   auto poller = run::Poller::open().value();
+                   (void)poller.add(host->wait_fd(), 0);
+                   (void)poller.add(stop.fd(), 1);
+                   while (!stop.stop_requested()) {
+                     (void)poller.wait(Duration::max());
+                     host->progress();
+                   }
+                 }).value();
+  bool answered = false;
+  const auto note = [&](const Result<Bytes>&) { answered = true; };
+  ASSERT_TRUE(guest->fetch("g", Deadline::never(), note).ok());
+  guest.reset();
+  EXPECT_FALSE(answered);
+}
+
 TEST_F(HostedRendezvousTest, what_guests_leave_is_bounded) {
   host = HostedRendezvous::open({.address = address, .max_metadata = 2, .max_bytes = 100}, clock)
              .value();

@@ -62,7 +62,11 @@ MetadataExchange::MetadataExchange(MetadataExchangeOptions options, run::Poller 
                                    run::TimerFd timer)
     : options_(std::move(options)), poller_(std::move(poller)), timer_(std::move(timer)) {}
 
-MetadataExchange::~MetadataExchange() { worker_.reset(); }
+// The store may take its time to die: what it could still call must be there until then.
+MetadataExchange::~MetadataExchange() {
+  worker_.reset();
+  options_.store.reset();
+}
 
 Status MetadataExchange::open_doors() {
   rendezvous::PeerRendezvousOptions doors;

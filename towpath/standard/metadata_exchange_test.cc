@@ -1,3 +1,4 @@
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -5,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -15,6 +17,7 @@
 #include <towpath/rendezvous/etcd_rendezvous.h>
 #include <towpath/rendezvous/in_process.h>
 #include <towpath/run/eventually.h>
+#include <towpath/run/waker.h>
 #include <towpath/standard/metadata_exchange.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/temporary_directory.h>
@@ -31,6 +34,27 @@ struct Side {
   std::shared_ptr<memory::Region> region;
   memory::Registration registration;
   std::unique_ptr<MetadataExchange> metadata;
+};
+
+// A store that reports its death.
+class DyingStore final : public rendezvous::Rendezvous {
+ public:
+  explicit DyingStore(std::function<void()> dies) : dies_(std::move(dies)) {}
+  ~DyingStore() override { dies_(); }
+  Status publish(const rendezvous::MetadataName&, ConstByteSpan) override { return {}; }
+  Status withdraw(const rendezvous::MetadataName&) override { return {}; }
+  Result<rendezvous::FetchId> fetch(const rendezvous::MetadataName&, run::Deadline,
+                                    rendezvous::FetchDone) override {
+    return 1;
+  }
+  void cancel(rendezvous::FetchId) override {}
+  void watch(rendezvous::ChangeSeen) override {}
+  std::size_t progress() override { return 0; }
+  int wait_fd() const noexcept override { return waker_->fd(); }
+
+ private:
+  std::function<void()> dies_;
+  std::unique_ptr<run::Waker> waker_ = run::Waker::open().value();
 };
 
 class MetadataExchangeTest : public testing::Test {
@@ -187,6 +211,17 @@ TEST_F(MetadataExchangeTest, store_is_followed_until_the_peer_withdraws) {
   ASSERT_TRUE(there.metadata->invalidate().ok());
   EXPECT_EQ(next(here, there).what, What::withdrawn);
   EXPECT_EQ(here.node->agent().check_peer("there").code(), Code::not_found);
+}
+
+TEST_F(MetadataExchangeTest, store_dies_before_what_it_may_call) {
+  int wait_fd = -1;
+  bool is_open = false;  // the poller, which stands for all that the exchange has
+  MetadataExchangeOptions options;
+  options.store = std::make_unique<DyingStore>([&] { is_open = fcntl(wait_fd, F_GETFD) != -1; });
+  Side here = make("here", std::move(options));
+  wait_fd = here.metadata->wait_fd();
+  here.metadata.reset();
+  EXPECT_TRUE(is_open);
 }
 
 TEST_F(MetadataExchangeTest, outcomes_and_the_store_are_counted) {
