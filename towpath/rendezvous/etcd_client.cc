@@ -53,6 +53,7 @@ void Client::cancel(CallId call) {
 }
 
 void Client::post(CallId id, Job& job) {
+  job.half_line.clear();
   net::HttpRequest request{.method = "POST",
                            .url = endpoint() + job.what.path,
                            .headers = {"Content-Type: application/json"},
@@ -94,7 +95,7 @@ void Client::answered(CallId id, const Result<net::HttpResponse>& response) {
   if (!response.ok()) {
     if (is_out_of_reach(response.code())) {
       endpoint_ = (endpoint_ + 1) % options_.endpoints.size();
-      if (job.endpoints_left-- > 0) return post(id, job);
+      if (!job.line && job.endpoints_left-- > 0) return post(id, job);
     }
     return end(id, response.status());
   }

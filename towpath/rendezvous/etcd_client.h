@@ -2,7 +2,8 @@
 // there.
 //
 // It logs in by itself, again when its token has expired, and goes on to the next endpoint when one
-// does not answer. It keeps nothing else and repeats nothing else: that is EtcdRendezvous.
+// does not answer. It keeps nothing else and repeats nothing else: that is EtcdRendezvous. A stream
+// that breaks ends: only its owner knows from where on it is wanted again.
 // Invariants: each call is answered once, unless it is cancelled or the client dies; never from
 // where it was made.
 // Thread: one at a time. Callbacks run inside progress().

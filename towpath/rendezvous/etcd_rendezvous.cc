@@ -47,6 +47,7 @@ EtcdRendezvous::EtcdRendezvous(EtcdOptions options, etcd::Keys keys, const Clock
       watcher_(*client_, keys_, clock,
                {.is_mine = [this](etcd::LeaseId lease) { return past_leases_.contains(lease); },
                 .report = [this](Change change) { heard(std::move(change)); },
+                .answered = [this] { reached(); },
                 .failed = [this](const Status& why) { failed(why); },
                 .grace = Duration(options_.lease_ttl)}) {}
 
@@ -130,6 +131,7 @@ void EtcdRendezvous::answered(FetchId id, const Result<std::string>& body) {
     if (is_out_of_reach(body.code())) failed(body.status());
     return fetch.mapped().done(is_out_of_reach(body.code()) ? trouble_ : body.status());
   }
+  reached();
   fetch.mapped().done(found(fetch.mapped().name, body));
 }
 
@@ -280,7 +282,15 @@ void EtcdRendezvous::failed(const Status& why) {
 
 void EtcdRendezvous::worked() {
   pause_ = Duration::zero();
-  if (trouble_.ok()) return;
+  if (!trouble_.ok()) recover();
+}
+
+// By a question: etcd answers, which does not prove that it takes what we publish.
+void EtcdRendezvous::reached() {
+  if (is_out_of_reach(trouble_.code())) recover();
+}
+
+void EtcdRendezvous::recover() {
   trouble_ = {};
   options_.log.info("etcd answers again");
 }

@@ -104,6 +104,8 @@ class EtcdRendezvous final : public Rendezvous {
   std::size_t report_changes();
   void failed(const Status& why);
   void worked();
+  void reached();
+  void recover();
   void say_farewell();
   void arm_timer();
 

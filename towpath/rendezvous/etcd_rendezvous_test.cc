@@ -191,6 +191,7 @@ TEST_F(EtcdRendezvousTest, restart_of_etcd_is_survived_by_metadata_and_watchers)
   ASSERT_TRUE(soon([&] { return there->is_watching(); }));
   publish("c", "after");
   EXPECT_TRUE(soon([&] { return seen.size() == 3; }));
+  EXPECT_TRUE(there->standing().trouble.ok()) << "of one that publishes nothing too";
 }
 
 TEST_F(EtcdRendezvousTest, etcd_that_forgot_all_is_reported_again) {

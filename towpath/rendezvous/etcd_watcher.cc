@@ -98,13 +98,17 @@ void Watcher::open_stream(std::int64_t revision) {
 Status Watcher::hear(std::string_view line) {
   TOWPATH_TRY(const WatchReply reply, parse_watch(line));
   for (const Event& event : reply.events) apply(event);
-  if (!reply.ended) return {};
+  if (!reply.ended) {
+    ends_.answered();
+    return {};
+  }
   return error(Code::unavailable, cat("etcd ends the watch: ", printable(reply.why, 200)));
 }
 
 void Watcher::apply(const Event& event) {
   const std::string& key = event.pair.key;
   const auto known = known_.find(key);
+  if (known != known_.end() && event.pair.mod_revision <= known->second.revision) return;
   missing_.erase(key);
   if (event.removed) {
     const bool was_mine = known != known_.end() && known->second.mine;

@@ -23,6 +23,7 @@ namespace towpath::rendezvous::etcd {
 struct WatcherEnds {
   std::function<bool(LeaseId)> is_mine;
   std::function<void(Change)> report;
+  std::function<void()> answered;             ///< etcd has, with a line of the stream
   std::function<void(const Status&)> failed;  ///< it is off now
   /// How long what a break has swallowed may be missing before it counts as withdrawn: an etcd that
   /// has forgotten all is notified again by those who live.

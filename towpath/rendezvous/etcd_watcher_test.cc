@@ -1,0 +1,88 @@
+// Against a gateway that is answered by hand, in an order that a real etcd takes rarely.
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <towpath/net/base64.h>
+#include <towpath/rendezvous/etcd_watcher.h>
+#include <towpath/rendezvous/test_gateway.h>
+#include <towpath/run/eventually.h>
+
+namespace towpath::rendezvous::etcd {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class EtcdWatcherTest : public testing::Test {
+ protected:
+  using Request = TestGateway::Request;
+
+  template <typename Condition>
+  bool soon(Condition condition) {
+    return run::eventually([&] {
+      client->progress();
+      return condition();
+    });
+  }
+  Request next(const std::string& path) {
+    std::optional<Request> came;
+    EXPECT_TRUE(soon([&] { return (came = gateway.take()).has_value(); }));
+    EXPECT_EQ(came.value_or(Request()).path, path);
+    return came.value_or(Request());
+  }
+  std::string coded(std::string_view text) { return net::to_base64(as_bytes(text)); }
+  std::string pair(const std::string& agent, int revision, std::string_view value = {}) {
+    return cat(R"({"key":")", coded(keys.key(agent)), R"(","value":")", coded(value),
+               R"(","mod_revision":")", revision, R"("})");
+  }
+  static std::string pairs(int revision, const std::string& all) {
+    return cat(R"({"header":{"revision":")", revision, R"("},"kvs":[)", all, "]}");
+  }
+  void say(const Request& stream, const std::string& changed) {
+    gateway.say(stream, cat(R"({"result":{"events":[{"kv":)", changed, "}]}}\n"));
+  }
+  /// It lists, and hears that there is `all`. The stream that it opens then.
+  Request begin(int revision, const std::string& all) {
+    watcher.start();
+    gateway.reply(next("/v3/kv/range"), pairs(revision, all));
+    const Request stream = next("/v3/watch");
+    gateway.begin_stream(stream);
+    return stream;
+  }
+
+  TestGateway gateway;
+  std::unique_ptr<Client> client = Client::open({.endpoints = {gateway.url()}}).value();
+  const Keys keys = Keys::in("/t").value();
+  const ManualClock clock;
+  std::vector<std::string> seen;
+  Watcher watcher{*client,
+                  keys,
+                  clock,
+                  {.is_mine = [](LeaseId) { return false; },
+                   .report =
+                       [this](const Change& change) {
+                         seen.push_back(cat(change.name.agent, " ",
+                                            change.metadata ? as_text(*change.metadata) : "gone"));
+                       },
+                   .answered = [] {},
+                   .failed = [](const Status&) {},
+                   .grace = std::chrono::seconds(1)}};
+};
+
+TEST_F(EtcdWatcherTest, what_is_known_already_is_not_reported_again) {
+  const Request stream = begin(10, pair("a", 7));
+  say(stream, pair("a", 7, "known"));
+  say(stream, pair("a", 11, "new"));
+  say(stream, pair("a", 11, "new"));
+  say(stream, pair("b", 12, "other"));
+  ASSERT_TRUE(soon([&] { return !seen.empty() && seen.back() == "b other"; }));
+  EXPECT_THAT(seen, ElementsAre("a new", "b other"));
+}
+
+}  // namespace
+}  // namespace towpath::rendezvous::etcd
