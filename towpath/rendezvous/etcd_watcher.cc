@@ -68,7 +68,7 @@ void Watcher::reconcile() {
     missing_.erase(key);
     const auto old = before.find(key);
     if (!known.mine && (old == before.end() || old->second.revision != known.revision))
-      changed_.push_back(key);
+      changed_.insert(key);
   }
 }
 
@@ -109,34 +109,34 @@ void Watcher::apply(const Event& event) {
   const std::string& key = event.pair.key;
   const auto known = known_.find(key);
   if (known != known_.end() && event.pair.mod_revision <= known->second.revision) return;
+  changed_.erase(key);
+  if (!event.removed) return take(event.pair);
   missing_.erase(key);
-  if (event.removed) {
-    const bool was_mine = known != known_.end() && known->second.mine;
-    known_.erase(key);
-    if (!was_mine) report(key, std::nullopt);
-    return;
-  }
-  const bool mine = ends_.is_mine(event.pair.lease);
-  known_.insert_or_assign(key, Known{event.pair.mod_revision, mine});
-  if (!mine) report(key, event.pair.value);
+  const bool was_mine = known != known_.end() && known->second.mine;
+  known_.erase(key);
+  if (!was_mine) report(key, std::nullopt);
+}
+
+void Watcher::take(const KeyValue& pair) {
+  const bool mine = ends_.is_mine(pair.lease);
+  missing_.erase(pair.key);
+  known_.insert_or_assign(pair.key, Known{pair.mod_revision, mine});
+  if (!mine) report(pair.key, pair.value);
 }
 
 void Watcher::read_next() {
   if (reading_ != 0 || changed_.empty()) return;
-  const std::string key = changed_.front();
-  changed_.pop_front();
+  const std::string key = *changed_.begin();
   reading_ = client_.call(range({.key = key}),
                           [this, key](const Result<std::string>& body) { read(key, body); });
 }
 
+// A key stays in changed_ until its value is here, or an event that is newer than its listing.
 void Watcher::read(const std::string& key, const Result<std::string>& body) {
   reading_ = 0;
   const auto reply = body.ok() ? parse_range(*body) : body.status();
-  if (!reply.ok()) {
-    known_.erase(key);  // so that the next listing finds it new
-    return fail(reply.status());
-  }
-  if (!reply->pairs.empty()) report(key, reply->pairs.front().value);
+  if (!reply.ok()) return fail(reply.status());
+  if (changed_.erase(key) > 0 && !reply->pairs.empty()) take(reply->pairs.front());
   read_next();
 }
 

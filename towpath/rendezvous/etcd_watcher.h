@@ -9,9 +9,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include <towpath/rendezvous/etcd_client.h>
@@ -60,6 +60,7 @@ class Watcher {
   void open_stream(std::int64_t revision);
   Status hear(std::string_view line);
   void apply(const Event& event);
+  void take(const KeyValue& pair);
   void read_next();
   void read(const std::string& key, const Result<std::string>& body);
   void report(const std::string& key, std::optional<Bytes> metadata);
@@ -77,7 +78,7 @@ class Watcher {
   std::map<std::string, Known> listing_;
   std::map<std::string, Known> known_;
   std::map<std::string, Instant> missing_;  // since a break; when each counts as withdrawn
-  std::deque<std::string> changed_;         // during a break; their values are to be read
+  std::set<std::string> changed_;           // during a break; their values are to be read
 };
 
 }  // namespace towpath::rendezvous::etcd

@@ -31,8 +31,7 @@ class EtcdWatcherTest : public testing::Test {
   }
   Request next(const std::string& path) {
     std::optional<Request> came;
-    EXPECT_TRUE(soon([&] { return (came = gateway.take()).has_value(); }));
-    EXPECT_EQ(came.value_or(Request()).path, path);
+    EXPECT_TRUE(soon([&] { return (came = gateway.take(path)).has_value(); })) << path;
     return came.value_or(Request());
   }
   std::string coded(std::string_view text) { return net::to_base64(as_bytes(text)); }
@@ -82,6 +81,34 @@ TEST_F(EtcdWatcherTest, what_is_known_already_is_not_reported_again) {
   say(stream, pair("b", 12, "other"));
   ASSERT_TRUE(soon([&] { return !seen.empty() && seen.back() == "b other"; }));
   EXPECT_THAT(seen, ElementsAre("a new", "b other"));
+}
+
+TEST_F(EtcdWatcherTest, change_is_read_again_after_a_break_in_the_middle) {
+  begin(10, pair("a", 7));
+  watcher.stop();
+  begin(20, pair("a", 12));
+  EXPECT_THAT(next("/v3/kv/range").body, HasSubstr(coded(keys.key("a"))));
+  watcher.stop();
+  begin(20, pair("a", 12));
+  gateway.reply(next("/v3/kv/range"), pairs(20, pair("a", 12, "new")));
+  ASSERT_TRUE(soon([&] { return !seen.empty(); }));
+  EXPECT_THAT(seen, ElementsAre("a new"));
+}
+
+TEST_F(EtcdWatcherTest, value_that_is_read_late_is_not_reported_after_a_newer_one) {
+  begin(10, cat(pair("a", 7), ",", pair("b", 8)));
+  watcher.stop();
+  const Request stream = begin(20, cat(pair("a", 12), ",", pair("b", 13)));
+  const Request reading = next("/v3/kv/range");
+  say(stream, pair("a", 21, "newest"));
+  ASSERT_TRUE(soon([&] { return !seen.empty(); }));
+  gateway.reply(reading, pairs(20, pair("a", 12, "new")));
+  gateway.reply(next("/v3/kv/range"), pairs(22, pair("b", 22, "other")));
+  ASSERT_TRUE(soon([&] { return seen.back() == "b other"; }));
+  say(stream, pair("b", 22, "other"));
+  say(stream, pair("c", 23, "last"));
+  ASSERT_TRUE(soon([&] { return seen.back() == "c last"; }));
+  EXPECT_THAT(seen, ElementsAre("a newest", "b other", "c last"));
 }
 
 }  // namespace
