@@ -54,6 +54,7 @@ void Client::cancel(CallId call) {
 
 void Client::post(CallId id, Job& job) {
   job.half_line.clear();
+  job.endpoint = endpoint_;
   net::HttpRequest request{.method = "POST",
                            .url = endpoint() + job.what.path,
                            .headers = {"Content-Type: application/json"},
@@ -66,7 +67,7 @@ void Client::post(CallId id, Job& job) {
   if (sent.ok()) {
     job.http = *sent;
   } else {
-    refused_.emplace_back(id, sent.status());
+    ended_.emplace_back(id, sent.status());
   }
 }
 
@@ -75,8 +76,8 @@ Status Client::hear(CallId id, ConstByteSpan bytes) {
   if (job == jobs_.end()) return error(Code::cancelled, "cancelled");
   job->second.half_line += as_text(bytes);
   if (job->second.half_line.size() > options_.max_reply_bytes)
-    return error(Code::out_of_range,
-                 cat("a line of more than ", options_.max_reply_bytes, " bytes from ", endpoint()));
+    return error(Code::out_of_range, cat("a line of more than ", options_.max_reply_bytes,
+                                         " bytes from ", options_.endpoints[job->second.endpoint]));
   for (std::size_t end = 0; (end = job->second.half_line.find('\n')) != std::string::npos;) {
     const std::string line = job->second.half_line.substr(0, end);
     job->second.half_line.erase(0, end + 1);
@@ -92,19 +93,20 @@ void Client::answered(CallId id, const Result<net::HttpResponse>& response) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
   Job& job = found->second;
-  if (!response.ok()) {
-    if (is_out_of_reach(response.code())) {
-      endpoint_ = (endpoint_ + 1) % options_.endpoints.size();
-      if (!job.line && job.endpoints_left-- > 0) return post(id, job);
-    }
-    return end(id, response.status());
+  if (response.ok() && response->status == 200) {
+    if (!job.line) return end(id, std::string(as_text(response->body)));
+    return end(
+        id, error(Code::unavailable, cat(options_.endpoints[job.endpoint], " has ended a stream")));
   }
-  const std::string_view body = as_text(response->body);
-  if (response->status == 200 && !job.line) return end(id, std::string(body));
-  if (response->status == 200)
-    return end(id, error(Code::unavailable, cat(endpoint(), " has ended a stream")));
   // Of a stream the body has gone to hear(), as a line or half of one.
-  const Status failed = parse_failure(response->status, job.line ? job.half_line : body);
+  const Status failed =
+      response.ok()
+          ? parse_failure(response->status, job.line ? job.half_line : as_text(response->body))
+          : response.status();
+  if (is_out_of_reach(failed.code())) {
+    leave(job.endpoint);
+    if (!job.line && job.endpoints_left-- > 0) return post(id, job);
+  }
   if (failed.code() == Code::not_ready && job.may_log_in && !options_.login.user.empty() &&
       job.what.path != kLoginPath) {
     job.may_log_in = false;
@@ -113,6 +115,18 @@ void Client::answered(CallId id, const Result<net::HttpResponse>& response) {
     return log_in();
   }
   end(id, failed);
+}
+
+// Once, however many of its calls fail. What streams from there may be as dead and not know it.
+void Client::leave(std::size_t endpoint) {
+  if (endpoint != endpoint_ || options_.endpoints.size() == 1) return;
+  endpoint_ = (endpoint_ + 1) % options_.endpoints.size();
+  for (const auto& [id, job] : jobs_) {
+    if (!job.line || job.http == 0 || job.endpoint != endpoint) continue;
+    http_->cancel(job.http);
+    ended_.emplace_back(id, error(Code::unavailable,
+                                  cat(options_.endpoints[endpoint], " has not answered others")));
+  }
 }
 
 void Client::end(CallId id, Result<std::string> body) {
@@ -146,7 +160,7 @@ void Client::logged_in(const Result<std::string>& body) {
 
 std::size_t Client::progress() {
   const std::size_t called = http_->progress();
-  for (auto& [id, why] : std::exchange(refused_, {})) end(id, std::move(why));
+  for (auto& [id, why] : std::exchange(ended_, {})) end(id, std::move(why));
   return called;
 }
 

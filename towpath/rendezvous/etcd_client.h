@@ -2,8 +2,9 @@
 // there.
 //
 // It logs in by itself, again when its token has expired, and goes on to the next endpoint when one
-// does not answer. It keeps nothing else and repeats nothing else: that is EtcdRendezvous. A stream
-// that breaks ends: only its owner knows from where on it is wanted again.
+// does not answer, or with a failure of its own. It keeps nothing else and repeats nothing else:
+// that is EtcdRendezvous. A stream that breaks, or whose endpoint is left, ends: only its owner
+// knows from where on it is wanted again.
 // Invariants: each call is answered once, unless it is cancelled or the client dies; never from
 // where it was made.
 // Thread: one at a time. Callbacks run inside progress().
@@ -60,6 +61,7 @@ class Client {
     LineHeard line;         // of a stream
     std::string half_line;  // what has come of the next one
     net::HttpId http = 0;
+    std::size_t endpoint = 0;  // that it was sent to
     std::size_t endpoints_left = 0;
     bool may_log_in = true;  // again, if the token turns out to have expired
   };
@@ -69,6 +71,7 @@ class Client {
   CallId begin(Job job);
   void post(CallId id, Job& job);
   void answered(CallId id, const Result<net::HttpResponse>& response);
+  void leave(std::size_t endpoint);
   void end(CallId id, Result<std::string> body);
   Status hear(CallId id, ConstByteSpan bytes);
   bool needs_login() const { return !options_.login.user.empty() && token_.empty(); }
@@ -82,8 +85,8 @@ class Client {
   std::size_t endpoint_ = 0;
   std::string token_;
   CallId login_ = 0;  // under way
-  std::vector<std::pair<CallId, Status>>
-      refused_;  // could not even be sent; reported by progress()
+  // Could not even be sent, or are streams of an endpoint that was left; reported by progress().
+  std::vector<std::pair<CallId, Status>> ended_;
 };
 
 }  // namespace towpath::rendezvous::etcd

@@ -88,5 +88,48 @@ TEST_F(EtcdClientTest, refusal_of_an_old_token_is_no_part_of_the_stream) {
   EXPECT_THAT(lines, ElementsAre(line));
 }
 
+TEST_F(EtcdClientTest, endpoint_is_left_once_for_all_that_it_fails) {
+  open();
+  call();
+  call();
+  const auto one = next(first);
+  const auto other = next(first);
+  first.hang_up(one);
+  first.hang_up(other);
+  second.reply(next(second), "{}");
+  second.reply(next(second), "{}");
+  ASSERT_TRUE(soon([&] { return answers.size() == 2; }));
+  EXPECT_THAT(answers, ElementsAre(Code::ok, Code::ok));
+  EXPECT_EQ(client->endpoint(), second.url());
+}
+
+TEST_F(EtcdClientTest, failure_of_a_server_is_no_answer) {
+  open();
+  call();
+  first.reply(next(first), R"({"error":"etcdserver: no leader","code":14})", 503);
+  second.reply(next(second), "{}");
+  ASSERT_TRUE(soon([&] { return answers.size() == 1; }));
+  call();
+  second.reply(next(second), "<html>", 502);
+  first.reply(next(first), R"({"error":"etcdserver: request timed out","code":14})", 503);
+  ASSERT_TRUE(soon([&] { return answers.size() == 2; }));
+  EXPECT_THAT(answers, ElementsAre(Code::ok, Code::unavailable)) << "all have been asked";
+}
+
+TEST_F(EtcdClientTest, stream_ends_when_its_endpoint_is_left) {
+  open();
+  stream();
+  const auto asked = next(first);
+  first.begin_stream(asked);
+  first.say(asked, line + "\n");
+  ASSERT_TRUE(soon([&] { return !lines.empty(); }));
+  call();
+  first.hang_up(next(first));
+  second.reply(next(second), "{}");
+  ASSERT_TRUE(soon([&] { return ended.has_value() && !answers.empty(); }));
+  EXPECT_EQ(ended, Code::unavailable);
+  EXPECT_THAT(answers, ElementsAre(Code::ok));
+}
+
 }  // namespace
 }  // namespace towpath::rendezvous::etcd
