@@ -57,11 +57,18 @@ FileRendezvous::~FileRendezvous() {
 void FileRendezvous::sweep() {
   const auto files = directory_.list();
   if (!files.ok()) return;
-  for (const std::string& file : *files) {
-    if (!file.ends_with(kSuffix) && !file.starts_with(sys::kOwnFilePrefix)) continue;
-    const auto found = directory_.read(file, 0, sys::SharedDirectory::Part::beginning);
-    if (found.ok() && found->age > kLeasesOfTheDead * options_.lease) (void)directory_.remove(file);
-  }
+  for (const std::string& file : *files)
+    if (is_of_the_dead(file)) (void)directory_.remove(file);
+}
+
+// Others may keep files here too.
+bool FileRendezvous::is_of_the_dead(const std::string& file) {
+  const bool is_own = sys::is_own_file(file);
+  if (!is_own && !file.ends_with(kSuffix)) return false;
+  const auto found =
+      directory_.read(file, wire::kHeaderBytes, sys::SharedDirectory::Part::beginning);
+  if (!found.ok() || found->age <= kLeasesOfTheDead * options_.lease) return false;
+  return is_own || wire::read_header(found->bytes, frame_limits(kMaxMetadataBytes)).ok();
 }
 
 // ---- what is published from here ----
@@ -105,7 +112,7 @@ void FileRendezvous::keep() {
   const Instant now = clock_->now();
   if (now < keep_at_) return;
   keep_at_ = now + options_.lease / kTouchesPerLease;
-  trouble_ = {};
+  trouble_ = directory_.keep_clock();
   for (auto& [name, own] : own_) keep_one(name, own);
 }
 
@@ -198,23 +205,34 @@ std::size_t FileRendezvous::look_around() {
 std::size_t FileRendezvous::look_at(const std::string& file, std::map<std::string, Known>& now) {
   const auto found =
       directory_.read(file, wire::kHeaderBytes, sys::SharedDirectory::Part::beginning);
-  if (!found.ok() || found->age > options_.lease || found->bytes.size() != wire::kHeaderBytes)
-    return 0;
-  Known known;
+  if (!found.ok()) return miss(file, found.status(), now);
+  if (found->age > options_.lease || found->bytes.size() != wire::kHeaderBytes) return 0;
+  Known known{.lives_until = clock_->now() + (options_.lease - found->age)};
   std::ranges::copy(found->bytes, known.header.begin());
   const auto before = known_.find(file);
   if (before != known_.end() && before->second.header == known.header) {
-    now.emplace(file, before->second);
+    known.name = before->second.name;
+    now.emplace(file, std::move(known));
     return 0;
   }
   const auto left = read_metadata(file);
-  if (!left.ok()) return 0;
+  if (!left.ok()) return miss(file, left.status(), now);
   const Change& change = left->change;
   const auto own = own_.find(change.name);
   if (own != own_.end() && is_ours(change.name, own->second)) return 0;
   known.name = change.name;
   now.emplace(file, known);
   return has_looked_ ? report(change) : 0;
+}
+
+// What cannot be read was not withdrawn, until it is as old as what is not touched.
+std::size_t FileRendezvous::miss(const std::string& file, const Status& why,
+                                 std::map<std::string, Known>& now) {
+  const auto before = known_.find(file);
+  if (before == known_.end() || why.code() == Code::not_found) return 0;
+  trouble_ = why;
+  if (clock_->now() <= before->second.lives_until) now.insert(*before);
+  return 0;
 }
 
 std::size_t FileRendezvous::report(const Change& change) {

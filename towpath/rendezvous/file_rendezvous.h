@@ -70,6 +70,7 @@ class FileRendezvous final : public Rendezvous {
   struct Known {  // of others, while watching
     Header header{};
     MetadataName name;
+    Instant lives_until{0};  // unless it is touched
   };
   FileRendezvous(FileRendezvousOptions options, const Clock& clock, sys::SharedDirectory directory,
                  run::Poller poller, run::TimerFd timer)
@@ -80,6 +81,7 @@ class FileRendezvous final : public Rendezvous {
         timer_(std::move(timer)) {}
 
   void sweep();
+  bool is_of_the_dead(const std::string& file);
   void keep();
   void keep_one(const MetadataName& name, Own& own);
   bool is_ours(const MetadataName& name, const Own& own);
@@ -91,6 +93,7 @@ class FileRendezvous final : public Rendezvous {
   Result<Left> read_metadata(const std::string& file);
   std::size_t look_around();
   std::size_t look_at(const std::string& file, std::map<std::string, Known>& now);
+  std::size_t miss(const std::string& file, const Status& why, std::map<std::string, Known>& now);
   std::size_t report(const Change& change);
   void arm_timer();
 

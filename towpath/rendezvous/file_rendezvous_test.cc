@@ -1,5 +1,7 @@
 // What FileRendezvous adds to what every Rendezvous does (rendezvous_test.cc).
 #include <fstream>
+#include <set>
+#include <string>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -10,6 +12,7 @@
 #include <towpath/core/format.h>
 #include <towpath/rendezvous/file_rendezvous.h>
 #include <towpath/run/eventually.h>
+#include <towpath/sys/file.h>
 #include <towpath/sys/temporary_directory.h>
 
 namespace towpath::rendezvous {
@@ -40,6 +43,12 @@ class FileRendezvousTest : public ::testing::Test {
     ASSERT_EQ(utimensat(AT_FDCWD, directory_.file(file).c_str(), times, 0), 0);
   }
   bool exists(const std::string& file) { return access(directory_.file(file).c_str(), F_OK) == 0; }
+  std::set<std::string> own_files() {
+    std::set<std::string> own;
+    for (const std::string& file : sys::SystemFileSystem().list(directory_.path()).value())
+      if (sys::is_own_file(file)) own.insert(file);
+    return own;
+  }
   ChangeSeen note() {
     return [this](const Change& change) {
       seen_.push_back(
@@ -126,6 +135,54 @@ TEST_F(FileRendezvousTest, what_is_no_metadata_is_refused_or_passed_over) {
   clock_.advance(seconds(1));
   there_->progress();
   EXPECT_THAT(seen_, ElementsAre("a 1"));
+}
+
+TEST_F(FileRendezvousTest, what_cannot_be_read_counts_as_withdrawn_after_a_lease) {
+  there_->watch(note());
+  ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
+  clock_.advance(seconds(1));
+  there_->progress();
+  ASSERT_EQ(unlink(directory_.file("a.metadata").c_str()), 0);
+  ASSERT_EQ(mkfifo(directory_.file("a.metadata").c_str(), 0600), 0);
+  clock_.advance(seconds(1));
+  there_->progress();
+  EXPECT_THAT(seen_, ElementsAre("a 1"));
+  EXPECT_EQ(there_->standing().trouble.code(), Code::corrupt);
+  clock_.advance(seconds(11));
+  there_->progress();
+  EXPECT_THAT(seen_, ElementsAre("a 1", "a"));
+}
+
+TEST_F(FileRendezvousTest, file_that_reports_the_time_is_kept_and_made_again) {
+  const std::set<std::string> before = own_files();
+  ASSERT_EQ(before.size(), 2U);
+  for (const std::string& file : before) age(file, 101);
+  clock_.advance(seconds(4));
+  here_->progress();
+  there_->progress();
+  (void)join();
+  EXPECT_EQ(own_files(), before) << "those of the living are not removed";
+  for (const std::string& file : before) ASSERT_EQ(unlink(directory_.file(file).c_str()), 0);
+  clock_.advance(seconds(4));
+  here_->progress();
+  there_->progress();
+  EXPECT_EQ(own_files().size(), 2U);
+  here_.reset();
+  there_.reset();
+  EXPECT_TRUE(own_files().empty());
+}
+
+TEST_F(FileRendezvousTest, files_of_others_are_not_removed_with_those_of_the_dead) {
+  const std::string left = ",12-0xcafe";
+  const std::set<std::string> foreign = {"notes.metadata", ",draft", ",12-0xcafe.txt", ",-0x1"};
+  for (const std::string& file : foreign)
+    std::ofstream(directory_.file(file)) << "of somebody else";
+  std::ofstream(directory_.file(left)) << "half written";
+  for (const std::string& file : foreign) age(file, 1000);
+  age(left, 1000);
+  (void)join();
+  for (const std::string& file : foreign) EXPECT_TRUE(exists(file)) << file;
+  EXPECT_FALSE(exists(left));
 }
 
 TEST_F(FileRendezvousTest, nothing_is_left_behind) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -37,6 +38,19 @@ int write_all(int fd, ConstByteSpan bytes) {
 
 }  // namespace
 
+bool is_own_file(std::string_view name) {
+  constexpr std::string_view kMiddle = "-0x";  // of own_name()
+  if (!name.starts_with(kOwnFilePrefix)) return false;
+  name.remove_prefix(kOwnFilePrefix.size());
+  const std::size_t middle = name.find(kMiddle);
+  if (middle == std::string_view::npos) return false;
+  const auto is_of = [](std::string_view letters, std::string_view text) {
+    return !text.empty() && text.find_first_not_of(letters) == std::string_view::npos;
+  };
+  return is_of("0123456789", name.substr(0, middle)) &&
+         is_of("0123456789abcdef", name.substr(middle + kMiddle.size()));
+}
+
 Result<SharedDirectory> SharedDirectory::open(const std::string& path) {
   TOWPATH_TRY(SystemFileSystem().make_directories(path));
   Fd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -53,6 +67,16 @@ SharedDirectory::~SharedDirectory() {
 
 Status SharedDirectory::failed(const char* verb, const std::string& name, int errno_value) const {
   return os_error(errno_value, cat("cannot ", verb, " ", printable(cat(path_, "/", name), 256)));
+}
+
+Status SharedDirectory::keep_clock() {
+  if (touch(clock_name_).ok()) return {};
+  std::string name = own_name();
+  Fd clock(::openat(directory_.get(), name.c_str(), kNewFile, 0600));
+  if (!clock) return failed("make", name, errno);
+  (void)remove(std::exchange(clock_name_, std::move(name)));
+  clock_ = std::move(clock);
+  return {};
 }
 
 Result<Duration> SharedDirectory::now() const {

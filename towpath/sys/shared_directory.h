@@ -3,11 +3,12 @@
 //
 // How old a file is is reported by the file system's own clock, whichever host asks: a file of our
 // own is touched and examined. Not the file seam (file.h): what is wanted here is ages and
-// changes, not bytes that survive. Nothing is synced. Thread: any, but for watch() and
-// take_changes(): one at a time.
+// changes, not bytes that survive. Nothing is synced. Thread: any, but for watch(),
+// take_changes() and keep_clock(): one at a time, and nothing else beside keep_clock().
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <towpath/core/bytes.h>
@@ -40,6 +41,9 @@ class SharedDirectory {
   Status touch(const std::string& name);
   /// Errors: not_found, denied.
   Status remove(const std::string& name);
+  /// Touches the file that reports the time, which others may take for one of the dead, and makes
+  /// another when that fails. Errors: exhausted (no space), denied, io_error.
+  Status keep_clock();
   /// In no order.
   Result<std::vector<std::string>> list() const;
 
@@ -67,5 +71,7 @@ class SharedDirectory {
 
 /// Files that begin so are of those who take part, and not what they leave for others.
 inline constexpr std::string_view kOwnFilePrefix = ",";
+/// Whether it is a name that such files have.
+bool is_own_file(std::string_view name);
 
 }  // namespace towpath::sys
