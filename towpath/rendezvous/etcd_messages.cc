@@ -99,8 +99,11 @@ Call put(const PutQuery& query) {
   return {"/v3/kv/put", written(json)};
 }
 
-Call remove(std::string_view key) {
-  return {"/v3/kv/deleterange", written({{"key", base64(key)}})};
+Call remove(std::string_view key, LeaseId lease) {
+  const Json compare{{"key", base64(key)}, {"target", "LEASE"}, {"lease", cat(lease)}};
+  const Json request{{"request_delete_range", {{"key", base64(key)}}}};
+  return {"/v3/kv/txn",
+          written({{"compare", Json::array({compare})}, {"success", Json::array({request})}})};
 }
 
 Call grant(std::chrono::seconds ttl) {

@@ -63,7 +63,8 @@ struct PutQuery {
   LeaseId lease = 0;
 };
 Call put(const PutQuery& query);
-Call remove(std::string_view key);
+/// Of a key that lies under `lease`; of another nothing is removed, which is no failure.
+Call remove(std::string_view key, LeaseId lease);
 
 Call grant(std::chrono::seconds ttl);
 struct Lease {

@@ -13,7 +13,9 @@ TEST(EtcdMessagesTest, calls_are_what_the_gateway_takes) {
             R"({"key":"aw==","lease":"7","value":"dg=="})");
   EXPECT_EQ(range({.key = "k", .end = "l", .revision = 5, .limit = 2, .keys_only = true}).body,
             R"({"key":"aw==","keys_only":true,"limit":"2","range_end":"bA==","revision":"5"})");
-  EXPECT_EQ(remove("k").path, "/v3/kv/deleterange");
+  EXPECT_EQ(remove("k", 7).path, "/v3/kv/txn");
+  EXPECT_EQ(remove("k", 7).body, R"({"compare":[{"key":"aw==","lease":"7","target":"LEASE"}],)"
+                                 R"("success":[{"request_delete_range":{"key":"aw=="}}]})");
   EXPECT_EQ(grant(std::chrono::seconds(10)).body, R"({"TTL":"10"})");
   EXPECT_EQ(watch({.key = "k", .end = "l", .revision = 5}).body,
             R"({"create_request":{"key":"aw==","range_end":"bA==","start_revision":"5"}})");

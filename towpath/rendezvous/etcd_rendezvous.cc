@@ -76,7 +76,7 @@ Status EtcdRendezvous::publish(const MetadataName& name, ConstByteSpan metadata)
   TOWPATH_TRY(check_metadata(metadata, std::min(kMaxMetadataBytes, options_.max_metadata_bytes)));
   Entry& entry = entries_[name];
   entry.metadata = Bytes(metadata.begin(), metadata.end());
-  entry.settled = false;
+  entry.settled = entry.taken = false;
   ++entry.version;
   timer_.arm(Instant{0});
   return {};
@@ -87,7 +87,7 @@ Status EtcdRendezvous::withdraw(const MetadataName& name) {
   for (auto& [each, entry] : entries_) {
     if (!covers(name, each) || !entry.metadata) continue;
     entry.metadata.reset();
-    entry.settled = false;
+    entry.settled = entry.taken = false;
     ++entry.version;
     ++count;
   }
@@ -97,9 +97,12 @@ Status EtcdRendezvous::withdraw(const MetadataName& name) {
 }
 
 Standing EtcdRendezvous::standing() const {
-  const auto pending =
-      std::ranges::count_if(entries_, [](const auto& each) { return !each.second.settled; });
-  return {.pending = static_cast<std::size_t>(pending), .trouble = trouble_};
+  Standing now{.pending = 0, .trouble = trouble_};
+  for (const auto& [name, entry] : entries_) {
+    if (!entry.settled) ++now.pending;
+    if (entry.taken && now.trouble.ok()) now.trouble = taken_by_another(name);
+  }
+  return now;
 }
 
 Result<FetchId> EtcdRendezvous::fetch(const MetadataName& name, run::Deadline deadline,
@@ -189,13 +192,13 @@ void EtcdRendezvous::drive() {
   if (lease_ == 0) return ask_for_lease();
   if (clock_->now() >= keep_at_) keep_lease();
   for (auto& [name, entry] : entries_)
-    if (!entry.settled && !entry.in_flight && in_flight_ < kMostInFlight) bring(name, entry);
+    if (entry.is_due() && in_flight_ < kMostInFlight)
+      entry.settled ? check(name, entry) : bring(name, entry);
 }
 
-bool EtcdRendezvous::can_bring() const {
-  return in_flight_ < kMostInFlight && std::ranges::any_of(entries_, [](const auto& each) {
-           return !each.second.settled && !each.second.in_flight;
-         });
+bool EtcdRendezvous::has_due() const {
+  return in_flight_ < kMostInFlight &&
+         std::ranges::any_of(entries_, [](const auto& each) { return each.second.is_due(); });
 }
 
 void EtcdRendezvous::ask_for_lease() {
@@ -220,14 +223,15 @@ void EtcdRendezvous::keep_lease() {
     worked();
     if (lease->ttl.count() <= 0) return lose_lease();
     keep_at_ = clock_->now() + Duration(lease->ttl) / 3;
+    for (auto& [name, entry] : entries_) entry.check_due = true;
   });
 }
 
 // It has run out, or etcd has lost its memory: all metadata is published again, under another
-// lease.
+// lease; but a name that another has taken stays with it.
 void EtcdRendezvous::lose_lease() {
   lease_ = 0;
-  for (auto& [name, entry] : entries_) entry.settled = false;
+  for (auto& [name, entry] : entries_) entry.settled = entry.taken;
   options_.log.warning("etcd has let the lease of our metadata go; it is published again",
                        {{"cards", cat(entries_.size())}});
 }
@@ -241,7 +245,7 @@ void EtcdRendezvous::bring(const MetadataName& name, Entry& entry) {
   client_->call(
       entry.metadata
           ? etcd::put({.key = key, .value = cipher_ ? encrypted : *entry.metadata, .lease = lease_})
-          : etcd::remove(key),
+          : etcd::remove(key, lease_),
       [this, name, version = entry.version, lease = lease_](const Result<std::string>& body) {
         brought(name, version, lease, body.status());
       });
@@ -260,7 +264,33 @@ void EtcdRendezvous::brought(const MetadataName& name, std::uint64_t version, st
   worked();
   if (entry.version != version || (entry.metadata && !is_current)) return;  // again
   entry.settled = true;
+  entry.taken = entry.check_due = false;
   if (!entry.metadata) entries_.erase(found);
+}
+
+void EtcdRendezvous::check(const MetadataName& name, Entry& entry) {
+  entry.check_due = false;
+  entry.in_flight = true;
+  ++in_flight_;
+  client_->call(etcd::range({.key = keys_.key(name), .keys_only = true}),
+                [this, name, version = entry.version](const Result<std::string>& body) {
+                  checked(name, version, body);
+                });
+}
+
+// What somebody has removed is brought again. What another has published since stays, or two that
+// live would remove each other's in turns: that is reported.
+void EtcdRendezvous::checked(const MetadataName& name, std::uint64_t version,
+                             const Result<std::string>& body) {
+  Entry& entry = entries_.find(name)->second;
+  entry.in_flight = false;
+  --in_flight_;
+  const auto reply = body.ok() ? etcd::parse_range(*body) : body.status();
+  if (!reply.ok()) return failed(reply.status());
+  reached();
+  if (entry.version != version || !entry.settled) return;  // it is brought in any case
+  entry.settled = !reply->pairs.empty();
+  entry.taken = entry.settled && !past_leases_.contains(reply->pairs.front().lease);
 }
 
 void EtcdRendezvous::failed(const Status& why) {
@@ -327,7 +357,7 @@ void EtcdRendezvous::arm_timer() {
   if (watcher_.is_streaming()) first = std::min(first, watcher_.next_loss());
   if (seen_ && watcher_.is_off()) first = std::min(first, retry_at_);
   if (!entries_.empty() && !lease_call_)
-    first = std::min(first, lease_ == 0 || can_bring() ? retry_at_ : std::max(keep_at_, retry_at_));
+    first = std::min(first, lease_ == 0 || has_due() ? retry_at_ : std::max(keep_at_, retry_at_));
   timer_.arm(first);
 }
 

@@ -6,6 +6,10 @@
 // forgotten all; standing() says why it waits, and so does the log, once. Metadata that were
 // fetched before keep working: an etcd is asked for metadata and for nothing else.
 //
+// Three times a lease it asks whether what it has published is there. Metadata that somebody
+// removed is brought again; of two that publish one name the later has it, the first hears so in
+// standing(), and brings its own again once the name is free. A withdrawal removes only ours.
+//
 // Secrets: with a token, metadata lie in etcd encrypted (etcd_cipher.h), and what others leave
 // there is refused and not reported; without one they lie there as they are. The password goes to
 // the endpoint as it is, unless that is https://. Invariants: nothing blocks but the destructor,
@@ -76,8 +80,12 @@ class EtcdRendezvous final : public Rendezvous {
   struct Entry {                    // of metadata that is, or was, published from here
     std::optional<Bytes> metadata;  // nothing: it is to be removed
     bool settled = false;           // etcd has it so
+    bool taken = false;             // but another has published the name since
+    bool check_due = false;         // whether it still has
     bool in_flight = false;
     std::uint64_t version = 0;
+
+    bool is_due() const { return !in_flight && (!settled || check_due); }
   };
   struct Fetch {
     MetadataName name;
@@ -92,10 +100,12 @@ class EtcdRendezvous final : public Rendezvous {
   void ask_for_lease();
   void keep_lease();
   void lose_lease();
-  bool can_bring() const;
+  bool has_due() const;
   void bring(const MetadataName& name, Entry& entry);
   void brought(const MetadataName& name, std::uint64_t version, std::int64_t lease,
                const Status& status);
+  void check(const MetadataName& name, Entry& entry);
+  void checked(const MetadataName& name, std::uint64_t version, const Result<std::string>& body);
   void answered(FetchId id, const Result<std::string>& body);
   Result<Bytes> found(const MetadataName& name, const Result<std::string>& body) const;
   Result<Bytes> readable(const MetadataName& name, Bytes value) const;

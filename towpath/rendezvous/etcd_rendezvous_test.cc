@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <towpath/net/base64.h>
 #include <towpath/rendezvous/etcd_rendezvous.h>
 #include <towpath/rendezvous/test_etcd.h>
 #include <towpath/run/eventually.h>
@@ -61,6 +62,9 @@ class EtcdRendezvousTest : public testing::Test {
     EXPECT_FALSE(answer.has_value()) << "never from where it was asked";
     EXPECT_TRUE(soon([&] { return answer.has_value(); }));
     return answer ? *answer : error(Code::internal, "no answer");
+  }
+  std::string key(const MetadataName& name) {
+    return etcd::Keys::in(options().name_space).value().key(name);
   }
   /// From now on etcd asks who comes: root, with the password "secret".
   void lock_the_door() {
@@ -231,6 +235,45 @@ TEST_F(EtcdRendezvousTest, out_of_reach_is_said_clearly_and_once) {
   EXPECT_EQ(sink.count_of("etcd is of no help now"), 2U) << "once for each";
 }
 
+TEST_F(EtcdRendezvousTest, metadata_that_somebody_removed_are_brought_again) {
+  lease = kShort;
+  here = join();
+  there = join();
+  publish("a", "one");
+  const std::string gone = etcd->call(
+      "/v3/kv/deleterange", cat(R"({"key":")", net::to_base64(as_bytes(key("a"))), R"("})"));
+  EXPECT_THAT(gone, HasSubstr(R"("deleted":"1")"));
+  EXPECT_TRUE(soon([&] { return ask("a").ok(); }));
+}
+
+TEST_F(EtcdRendezvousTest, of_two_with_one_name_the_later_has_it_and_the_first_is_reported) {
+  lease = kShort;
+  here = join();
+  there = join();
+  publish("a", "first");
+  ASSERT_TRUE(there->publish("a", as_bytes("later")).ok());
+  ASSERT_TRUE(soon([&] { return here->standing().trouble.code() == Code::already_exists; }));
+  EXPECT_EQ(ask("a").value(), to_bytes("later"));
+  EXPECT_TRUE(there->standing().trouble.ok());
+  ASSERT_TRUE(there->withdraw("a").ok());
+  EXPECT_TRUE(soon([&] {
+    const auto found = ask("a");
+    return found.ok() && *found == to_bytes("first");
+  })) << "the name is free again";
+  EXPECT_TRUE(here->standing().trouble.ok());
+}
+
+TEST_F(EtcdRendezvousTest, withdrawal_leaves_what_another_has_published_since) {
+  here = join();
+  there = join();
+  publish("a", "first");
+  ASSERT_TRUE(there->publish("a", as_bytes("later")).ok());
+  ASSERT_TRUE(soon([&] { return there->standing().pending == 0; }));
+  ASSERT_TRUE(here->withdraw("a").ok());
+  ASSERT_TRUE(soon([&] { return here->standing().pending == 0; }));
+  EXPECT_EQ(ask("a").value(), to_bytes("later"));
+}
+
 TEST_F(EtcdRendezvousTest, next_endpoint_is_asked_when_one_is_away) {
   auto both = options();
   both.client.endpoints = {"http://127.0.0.1:1", etcd->url() + "/"};
@@ -310,9 +353,6 @@ class EncryptedMetadataTest : public EtcdRendezvousTest {
   void write_without_token(const MetadataName& name, ConstByteSpan value) {
     const Call call = etcd::put({.key = key(name), .value = value});
     etcd->call(call.path, call.body);
-  }
-  std::string key(const MetadataName& name) {
-    return etcd::Keys::in(options().name_space).value().key(name);
   }
 
   using Call = etcd::Call;

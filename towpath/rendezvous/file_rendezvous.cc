@@ -126,8 +126,7 @@ void FileRendezvous::keep_one(const MetadataName& name, Own& own) {
   const auto there = directory_.read(file, 0, sys::SharedDirectory::Part::beginning);
   own.taken = there.ok();
   if (own.taken) {
-    trouble_ = error(Code::already_exists, cat("another has published ", to_string(name)),
-                     "give each agent a name of its own, or stop the other");
+    trouble_ = taken_by_another(name);
     return;
   }
   if (const Status brought = directory_.replace(file, own.file); !brought.ok()) trouble_ = brought;

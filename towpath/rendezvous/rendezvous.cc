@@ -25,4 +25,9 @@ Status check_metadata(ConstByteSpan metadata, std::size_t limit_bytes) {
       "register fewer regions, or send the metadata in parts");
 }
 
+Status taken_by_another(const MetadataName& name) {
+  return error(Code::already_exists, cat("another has published ", to_string(name)),
+               "give each agent a name of its own, or stop the other");
+}
+
 }  // namespace towpath::rendezvous

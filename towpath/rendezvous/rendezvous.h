@@ -75,5 +75,7 @@ class Rendezvous {
 /// Of every metadata, unless an implementation says less.
 inline constexpr std::size_t kMaxMetadataBytes = std::size_t{8} << 20U;
 Status check_metadata(ConstByteSpan metadata, std::size_t limit_bytes = kMaxMetadataBytes);
+/// The trouble of a publisher whose name another has published since.
+Status taken_by_another(const MetadataName& name);
 
 }  // namespace towpath::rendezvous
