@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <limits>
+#include <set>
 #include <utility>
 
 #include <towpath/core/format.h>
@@ -55,6 +58,31 @@ std::string why_not_direct(const ConnectorNodeOptions& options, kv::DiskTier& di
   if (why.empty() && block_bytes % kv::kSegmentPage != 0)
     why = cat("blocks of ", block_bytes, " bytes are no multiple of ", kv::kSegmentPage);
   return why.empty() ? why : cat("is not done, files go through the page cache: ", why);
+}
+
+Result<memory::SharedDevice> open_device(const staging::Devices& devices, std::uint64_t ordinal) {
+  TOWPATH_TRY(const std::shared_ptr<device::Driver> driver, devices.open());
+  constexpr std::uint64_t kMost = std::numeric_limits<unsigned>::max();
+  return driver->open(static_cast<unsigned>(std::min(ordinal, kMost)));
+}
+
+/// Those that the engine's caches lie on: their streams are what moves blocks out of them.
+Result<std::vector<memory::SharedDevice>> devices_of(const ConnectorNodeOptions& options) {
+  std::set<std::uint64_t> ordinals;
+  for (const memory::SharedRegion& region : options.caches)
+    if (region != nullptr && region->kind() == MemoryKind::device)
+      ordinals.insert(region->descriptor().device_id);
+  std::vector<memory::SharedDevice> all;
+  for (const std::uint64_t ordinal : ordinals) {
+    Result<memory::SharedDevice> opened = open_device(options.devices, ordinal);
+    if (!opened.ok())
+      return error(opened.code(),
+                   cat("the engine's cache lies on device ", ordinal, ", which cannot be opened"),
+                   "see what `towpath doctor` says of GPUs")
+          .because(opened.status());
+    all.push_back(*std::move(opened));
+  }
+  return all;
 }
 
 }  // namespace
@@ -116,8 +144,10 @@ Result<std::unique_ptr<CacheNode>> CacheNode::open(const ConnectorNodeOptions& o
   }
   TOWPATH_TRY(made->node_, Node::open(inner));
   warn_of(options.remarks, made->clock());
-  TOWPATH_TRY(made->manager_, blockcopy::TransferManager::create({.agent = &made->node_->agent(),
-                                                                  .clock = &made->node_->clock()}));
+  blockcopy::TransferManagerOptions copies{.agent = &made->node_->agent(),
+                                           .clock = &made->node_->clock()};
+  TOWPATH_TRY(copies.devices, devices_of(options));
+  TOWPATH_TRY(made->manager_, blockcopy::TransferManager::create(std::move(copies)));
   return made;
 }
 

@@ -33,8 +33,8 @@ class CacheNode {
     engine,
     server,  ///< at `options.server`: what engines keep is taken from them
   };
-  /// Errors: invalid_argument (no memory; peers and a server), exhausted, those of the backends and
-  /// of the environment.
+  /// Errors: invalid_argument (no memory; peers and a server), exhausted, those of the backends, of
+  /// the environment, and of opening the devices that the engine's caches lie on.
   /// `metrics`: where telemetry is on, its figures go there, with the agent as label, and the
   /// caller serves them; null: to an endpoint of its own, where one is asked for. They outlive it.
   static Result<std::unique_ptr<CacheNode>> open(const ConnectorNodeOptions& options,

@@ -39,7 +39,8 @@ class CacheNode;
 class ConnectorNode {
  public:
   /// Errors: invalid_argument (shapes and regions that do not fit; the rendezvous), exhausted, and
-  /// those of opening the folder, the backends and the rendezvous, and of registering memory.
+  /// those of opening the caches' devices, the folder, the backends and the rendezvous, and of
+  /// registering memory.
   static Result<std::unique_ptr<ConnectorNode>> open(const ConnectorNodeOptions& options);
   ~ConnectorNode();
 

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <towpath/core/format.h>
+#include <towpath/device/cuda/cuda_driver.h>
+#include <towpath/device/testing/fake_cuda.h>
 #include <towpath/run/eventually.h>
 #include <towpath/standard/engine_fixture.h>
 #include <towpath/sys/clock.h>
@@ -253,6 +255,53 @@ TEST(ConnectorNodeTest, the_digest_that_was_asked_for_is_what_proves_files) {
   EXPECT_EQ(again.serve("second", std::byte{9}), 2 * kTokens) << "matched, not loaded";
   const auto why = again.node->call([](auto& worker) { return worker.figures().last_failure; });
   EXPECT_NE(why.to_string().find("crc32c:"), std::string::npos) << why.to_string();
+}
+
+/// The tests' libcuda, whose devices are memory of the host.
+Result<std::shared_ptr<device::Driver>> open_fake_cuda() {
+  TOWPATH_TRY(auto driver,
+              device::CudaDriver::open({.library = device::testing::FakeCuda::path()}));
+  return std::shared_ptr<device::Driver>(std::move(driver));
+}
+
+TEST(ConnectorNodeTest, a_cache_in_a_devices_memory_is_saved_and_loaded_back) {
+  constexpr unsigned kOrdinal = 1;  // not the one that nothing names
+  const auto files = sys::TemporaryDirectory::create().value();
+  const auto gpu = open_fake_cuda().value()->open(kOrdinal).value();
+  const ConnectorNodeOptions options{.devices = {.open = open_fake_cuda},
+                                     .directory = files.path()};
+  {
+    Engine engine(options, gpu);
+    EXPECT_EQ(engine.serve("first", std::byte{7}), 0U);
+    EXPECT_TRUE(engine.node->call([](auto& worker) { return worker.sync(); }).ok());
+    EXPECT_EQ(engine.node->figures().moved.saved_blocks, 3U);
+  }
+  Engine again(options, gpu);
+  EXPECT_EQ(again.serve("second", std::byte{9}), 2 * kTokens);
+  const auto moved = again.node->figures().moved;
+  EXPECT_EQ(moved.loaded_blocks, 2U) << moved.last_failure.to_string();
+  for (std::size_t layer = 0; layer < 2; ++layer) {
+    // Keys and values of four blocks each, of which the first two were loaded.
+    const ByteSpan bytes = again.bytes(layer);
+    const std::size_t of_block = bytes.size() / 8;
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      ASSERT_EQ(bytes[i], i / of_block % 4 < 2 ? std::byte{7} : std::byte{9}) << layer << " " << i;
+  }
+}
+
+TEST(ConnectorNodeTest, a_cache_on_a_device_that_cannot_be_opened_is_refused) {
+  const auto gpu = open_fake_cuda().value()->open(0).value();
+  ConnectorNodeOptions options{
+      .config = {.num_blocks = 1, .num_layers = 1, .page_size = kTokens, .inner_dim = 16},
+      .caches = {memory::DeviceRegion::allocate(gpu, 4096).value()}};
+  options.devices.open = []() -> Result<std::shared_ptr<device::Driver>> {
+    return error(Code::unavailable, "there is no driver");
+  };
+  const Status refused = ConnectorNode::open(options).status();
+  EXPECT_EQ(refused.code(), Code::unavailable);
+  EXPECT_NE(refused.to_string().find("lies on device 0, which cannot be opened"), std::string::npos)
+      << refused.to_string();
+  EXPECT_NE(refused.to_string().find("there is no driver"), std::string::npos);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <towpath/layout/layout_config.h>
 #include <towpath/memory/region.h>
 #include <towpath/standard/environment.h>
+#include <towpath/standard/gpus.h>
 #include <towpath/standard/object_place.h>
 #include <towpath/sys/file.h>
 
@@ -37,6 +38,8 @@ struct ConnectorNodeOptions {
   layout::Axes axes{};
   /// The engine's memory, as many as the kind wants: one, or one per layer.
   std::vector<memory::SharedRegion> caches;
+  /// How it comes to the devices that `caches` lie on; asked only where some do.
+  staging::Devices devices = gpus();
   std::uint32_t rank = 0;
   std::uint64_t first_layer = 0;  ///< of the model that this rank has
   std::uint64_t first_head = 0;

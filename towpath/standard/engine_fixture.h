@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/kv/connector/scheduler.h>
+#include <towpath/memory/device_region.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/standard/connector_node.h>
 
@@ -22,7 +23,8 @@ inline constexpr std::uint64_t kPrompt = 3 * kTokens;
 struct Engine {
   explicit Engine(const ConnectorPeers& peers) : Engine(ConnectorNodeOptions{.peers = peers}) {}
   /// But for what every engine of these tests has.
-  explicit Engine(ConnectorNodeOptions options) {
+  /// `device`: that its cache lies on, memory of the host in truth; null: system memory.
+  explicit Engine(ConnectorNodeOptions options, const memory::SharedDevice& device = nullptr) {
     options.name_space = "a model";
     const std::uint64_t inner_dim = options.config.inner_dim;
     options.config = {.num_blocks = 4,
@@ -34,8 +36,12 @@ struct Engine {
                       .num_heads = 2};
     options.host_blocks = 16;
     const std::uint64_t layer_bytes = options.config.payload_bytes().value() / 2;
-    for (int layer = 0; layer < 2; ++layer)
-      options.caches.push_back(memory::SystemRegion::allocate(layer_bytes).value());
+    for (int layer = 0; layer < 2; ++layer) {
+      if (device != nullptr)
+        options.caches.push_back(memory::DeviceRegion::allocate(device, layer_bytes).value());
+      else
+        options.caches.push_back(memory::SystemRegion::allocate(layer_bytes).value());
+    }
     caches = options.caches;
     node = ConnectorNode::open(options).value();
     scheduler.emplace(
@@ -61,7 +67,8 @@ struct Engine {
   }
   /// How many tokens were loaded.
   std::uint64_t serve(const kv::RequestId& request, std::byte seed) {
-    for (const auto& cache : caches) std::ranges::fill(cache->bytes(), seed);
+    for (std::size_t layer = 0; layer < caches.size(); ++layer)
+      std::ranges::fill(bytes(layer), seed);
     const std::uint64_t loaded = found(request);
     EXPECT_TRUE(scheduler->allocate(request, std::vector<std::uint64_t>{0, 1, 2}, loaded).ok());
     EXPECT_TRUE(
@@ -77,7 +84,11 @@ struct Engine {
     update();
     return loaded;
   }
-  std::byte first_byte() const { return caches.front()->bytes().front(); }
+  ByteSpan bytes(std::size_t layer) const {
+    const RegionDescriptor cache = caches.at(layer)->descriptor();
+    return bytes_at(cache.address, cache.length);
+  }
+  std::byte first_byte() const { return bytes(0).front(); }
 
   kv::TokenId first_token = 100;  ///< of the prompt; the others follow
   kv::TenantId tenant = 0;        ///< of the prompt
