@@ -303,6 +303,34 @@ TEST_P(DeviceConformance, rows_are_copied_with_their_pitches) {
             Code::invalid_argument);
 }
 
+// Farther apart than CUDA copies in two dimensions: 2 GiB, and 1 MiB for the tests' library.
+TEST_P(DeviceConformance, rows_far_apart_are_copied) {
+  constexpr std::size_t kWidth = 512, kRows = 2;
+  const std::uint64_t pitch = GetParam() == "cuda" ? (1ULL << 31U) + 512 : 2 << 20U;
+  const auto there = pattern(kRows * kWidth, 5);
+  std::vector<std::byte> back(there.size());
+  const auto memory = device_->allocate((kRows - 1) * pitch + kWidth).value();
+  const auto stream = device_->create_stream().value();
+  const Copy2d in{.target = memory.address(),
+                  .target_pitch = pitch,
+                  .source = address_of(there.data()),
+                  .source_pitch = kWidth,
+                  .width = kWidth,
+                  .rows = kRows};
+  const Copy2d out{.target = address_of(back.data()),
+                   .target_pitch = kWidth,
+                   .source = memory.address(),
+                   .source_pitch = pitch,
+                   .width = kWidth,
+                   .rows = kRows};
+  for (const Copy2d& one : {in, out}) {
+    const Status given = stream->copy_2d(one);
+    ASSERT_TRUE(given.ok()) << given.to_string();
+  }
+  ASSERT_TRUE(stream->synchronize().ok());
+  EXPECT_EQ(back, there);
+}
+
 // [token, head, byte] becomes [head, token, byte]; of two blocks, which change places.
 TEST_P(DeviceConformance, boxes_are_copied_in_the_order_of_the_stream) {
   if (const Status has = device_->has_box_kernel(); !has.ok()) GTEST_SKIP() << has.to_string();

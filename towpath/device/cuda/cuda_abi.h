@@ -63,6 +63,7 @@ inline constexpr CuResult kTimeout = 909;
 
 // CUdevice_attribute
 enum class DeviceAttribute : int {
+  max_pitch = 11,
   multiprocessors = 16,
   compute_major = 75,
   compute_minor = 76,

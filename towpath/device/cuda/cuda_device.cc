@@ -1,4 +1,5 @@
 #include <cstring>
+#include <limits>
 
 #include <towpath/device/cuda/cuda_device.h>
 #include <towpath/device/cuda/cuda_stream.h>
@@ -62,6 +63,15 @@ Result<std::shared_ptr<CudaDevice>> CudaDevice::open(std::shared_ptr<const CudaL
       device->cuda().call().stream_create(&device->copies_, kStreamNonBlocking),
       "cannot make a stream on GPU ", device->info_.ordinal));
   return device;
+}
+
+/// That of all devices so far, where the driver does not say.
+std::uint64_t CudaDevice::max_pitch_of(const PrimaryContext& context) {
+  int most = 0;
+  const CuResult result =
+      context.cuda().call().device_attribute(&most, DeviceAttribute::max_pitch, context.device());
+  if (result == kSuccess && most > 0) return static_cast<std::uint64_t>(most);
+  return std::numeric_limits<std::int32_t>::max();
 }
 
 CudaDevice::~CudaDevice() {

@@ -54,6 +54,8 @@ class CudaDevice final : public Device {
 
   const PrimaryContext& context() const noexcept { return context_; }
   const CudaLibrary& cuda() const noexcept { return context_.cuda(); }
+  /// Of a copy in two dimensions.
+  std::uint64_t max_pitch() const noexcept { return max_pitch_; }
   /// Loaded once has_box_kernel() said so.
   const BoxKernel& box_kernel() const noexcept { return kernel_; }
 
@@ -82,6 +84,7 @@ class CudaDevice final : public Device {
   Result<std::shared_ptr<Event>> import_event(const IpcHandle& handle) override;
 
  private:
+  static std::uint64_t max_pitch_of(const PrimaryContext& context);
   Status give_back(const MemoryFacts& facts) override;
   CuResult free_by_origin(const MemoryFacts& facts) const;
   /// Pinned memory, with the device's own address of it.
@@ -90,6 +93,7 @@ class CudaDevice final : public Device {
   const PrimaryContext context_;
   const DriverInfo driver_;
   const DeviceInfo info_;
+  const std::uint64_t max_pitch_ = max_pitch_of(context_);
   CuStream copies_ = nullptr;  // for copy()
   BoxKernel kernel_{context_.cuda(), context_.device()};
 };

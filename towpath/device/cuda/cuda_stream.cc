@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <vector>
 
 #include <towpath/device/cuda/cuda_stream.h>
@@ -91,6 +92,16 @@ Status CudaStream::copy_batch(std::span<const Copy> copies) {
                     " bytes from ", hex(sources[failed]), " to ", hex(targets[failed]));
 }
 
+Status CudaStream::copy_rows(const Copy2d& what) {
+  std::vector<Copy> rows;
+  rows.reserve(what.rows);
+  for (std::uint64_t row = 0; row < what.rows; ++row)
+    rows.push_back({.target = what.target + row * what.target_pitch,
+                    .source = what.source + row * what.source_pitch,
+                    .length = what.width});
+  return copy_batch(rows);
+}
+
 Status CudaStream::copy_2d(const Copy2d& what) {
   if (what.target_pitch < what.width || what.source_pitch < what.width)
     return error(Code::invalid_argument,
@@ -98,6 +109,7 @@ Status CudaStream::copy_2d(const Copy2d& what) {
                      " and ", what.target_pitch),
                  "a pitch is not less than the width");
   if (what.width == 0 || what.rows == 0) return {};
+  if (std::max(what.target_pitch, what.source_pitch) > device_->max_pitch()) return copy_rows(what);
   const Memcpy2d theirs{.source_device = what.source,
                         .source_pitch = what.source_pitch,
                         .target_device = what.target,

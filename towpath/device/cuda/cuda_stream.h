@@ -73,6 +73,7 @@ class CudaStream final : public Stream {
 
  private:
   Status copy_one_by_one(std::span<const Copy> copies);
+  Status copy_rows(const Copy2d& what);
 
   const std::shared_ptr<CudaDevice> device_;
   CuStream stream_;

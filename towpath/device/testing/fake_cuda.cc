@@ -67,6 +67,7 @@ CuResult cuDeviceTotalMem_v2(std::size_t* bytes, CuDevice ordinal) {
 }
 CuResult cuDeviceGetAttribute(int* value, DeviceAttribute attribute, CuDevice ordinal) {
   switch (attribute) {
+    case DeviceAttribute::max_pitch: *value = kMaxPitch; return kSuccess;
     case DeviceAttribute::multiprocessors: *value = 2; return kSuccess;
     case DeviceAttribute::compute_major: *value = 9; return kSuccess;
     case DeviceAttribute::compute_minor: *value = 0; return kSuccess;

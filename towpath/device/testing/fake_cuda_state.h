@@ -39,6 +39,9 @@ namespace towpath::device::fake_cuda {
 using cuda::CuContext;
 using cuda::CuResult;
 
+/// Of a copy in two dimensions: a GPU has 2^31 - 1, and tests have less memory.
+inline constexpr int kMaxPitch = 1 << 20;
+
 struct Fake {
   sys::SystemClock clock;
   HostDriver driver{clock, {.devices = 2}};

@@ -162,6 +162,8 @@ CuResult cuMemcpy2DAsync_v2(const Memcpy2d* what, CuStream stream) {
   if (what->source_type != MemoryType::unified || what->target_type != MemoryType::unified ||
       what->source_x != 0 || what->source_y != 0 || what->target_x != 0 || what->target_y != 0)
     return complain("cuMemcpy2DAsync_v2", "not what was meant");
+  if (what->source_pitch > kMaxPitch || what->target_pitch > kMaxPitch)
+    return complain("cuMemcpy2DAsync_v2", "rows farther apart than the device takes");
   return result_of(stream->stream->copy_2d({.target = what->target_device,
                                             .target_pitch = what->target_pitch,
                                             .source = what->source_device,
