@@ -93,7 +93,8 @@ struct CopyRequest {
   std::vector<layout::BlockRange> blocks;
   /// Of the model; as LayoutOptions::first_layer counts.
   layout::LayerRange layers = layout::LayerRange::all();
-  /// Copies what two shards have in common. Without it, layers and heads must be the same.
+  /// Copies what two shards have in common of layers and heads; all else must be the same. Without
+  /// it, layers and heads too.
   bool between_shards = false;
   /// The order in which the blocks lie, whatever their layout says; nothing: the layout's own. For
   /// an engine that writes some blocks in another order than its cache was built with.

@@ -15,6 +15,18 @@ using layout::IndexRange;
 // Shorter pieces would cross the bus a word at a time.
 constexpr std::uint64_t kLeastOverBus = 32;
 
+/// Shards have layers and heads of one whole; in all else they are as large.
+Status check_shards(const layout::TensorView& source, const layout::TensorView& target) {
+  for (const Axis axis : {Axis::outer, Axis::token, Axis::dim}) {
+    if (source.range(axis) == target.range(axis)) continue;
+    return error(Code::invalid_argument,
+                 cat("source and target are no shards of one cache, they differ in ", name_of(axis),
+                     ": ", to_string(source), "; and ", to_string(target)),
+                 "build both from one configuration, with num_heads, but for layers and heads");
+  }
+  return {};
+}
+
 /// Both cut to the layers asked for, and, between shards, to what both have.
 Status cut_views(CopySide& source, CopySide& target, const CopyRequest& request) {
   if (source.view[Axis::head].extent != target.view[Axis::head].extent && !request.between_shards) {
@@ -26,6 +38,7 @@ Status cut_views(CopySide& source, CopySide& target, const CopyRequest& request)
     TOWPATH_TRY(source.view, source.view.slice(Axis::layer, layers));
     TOWPATH_TRY(target.view, target.view.slice(Axis::layer, layers));
   }
+  if (request.between_shards) TOWPATH_TRY(check_shards(source.view, target.view));
   TOWPATH_TRY(const layout::Overlap both, intersect(source.view, target.view));
   const bool is_whole = both.source == source.view && both.target == target.view;
   if (!is_whole && !request.between_shards)

@@ -286,6 +286,32 @@ TEST(TransferManagerTest, what_makes_no_sense_is_refused_before_a_byte_moves) {
   EXPECT_THAT(refused({.source = filled, .target = target}), HasSubstr("no layout is known"));
 }
 
+TEST(TransferManagerTest, shards_that_differ_in_more_than_layers_and_heads_are_refused) {
+  TransferNode node("node");
+  const LayoutHandle whole = node.add_filled(kNew);
+  const auto refused = [&](const layout::LayoutConfig& config) {
+    layout::BuildRequest request{.registrar = &node.manager->registrar(), .config = config};
+    request.memory = memory::Allocation{.kind = MemoryKind::system};
+    const LayoutHandle shard = node.add(*layout::build_layout(std::move(request)));
+    const auto job = node.manager->copy(
+        {.source = whole, .target = shard, .blocks = {{0, 0, 1}}, .between_shards = true});
+    EXPECT_EQ(job.code(), Code::invalid_argument);
+    return job.status().to_string();
+  };
+  layout::LayoutConfig config = testing::small_config();
+  config.outer_dim = 1;
+  EXPECT_THAT(refused(config), HasSubstr("differ in outer"));
+  config = testing::small_config();
+  config.page_size = 8;
+  EXPECT_THAT(refused(config), HasSubstr("differ in token"));
+  config = testing::small_config();
+  config.inner_dim *= 2;
+  EXPECT_THAT(refused(config), HasSubstr("differ in dim"));
+  config = testing::small_config();
+  config.num_heads.reset();
+  EXPECT_THAT(refused(config), HasSubstr("differ in dim")) << "one that does not say its heads";
+}
+
 TEST(TransferManagerTest, a_layer_that_fits_no_slot_is_refused_with_what_to_raise) {
   TransferNode node("node", {.bounce = {.slot_bytes = 4096, .slots = 2}});
   layout::LayoutConfig config = testing::small_config();
