@@ -109,6 +109,16 @@ def test_caches_lie_where_their_strides_say():
         Worker([whole[:, 0], padded[0]], name_space="m", axes="block head token dim")
 
 
+def test_caches_of_unlike_types_and_strides_between_elements_are_refused():
+    layers = caches()
+    for other in (numpy.float32, numpy.int16):
+        with pytest.raises(ValueError, match="of one type"):
+            Worker([*layers, layers[0].astype(other)], name_space="m")
+    beside = numpy.dtype([("wanted", numpy.float16), ("other", numpy.uint8)])
+    with pytest.raises(ValueError, match="no multiples of an element of 2"):
+        Worker([numpy.zeros(layers[0].shape, beside)["wanted"]], name_space="m")
+
+
 def test_events_report_routers_the_tokens():
     layers = caches()
     with Worker(layers, name_space="m") as worker:

@@ -38,6 +38,8 @@ def _strides_of(cache):
     if callable(getattr(cache, "stride", None)):
         return tuple(cache.stride())
     strides = getattr(cache, "strides", None)
+    if any(stride % cache.itemsize for stride, extent in zip(strides or (), cache.shape) if extent > 1):
+        raise ValueError(f"strides of {strides} bytes are no multiples of an element of {cache.itemsize}")
     return tuple(stride // cache.itemsize for stride in strides) if strides else None
 
 
@@ -130,6 +132,9 @@ class Worker:
         layers = list(caches.values()) if self._layers else list(caches)
         if not layers or any(tuple(c.shape) != tuple(layers[0].shape) for c in layers):
             raise ValueError("caches of one shape are wanted, at least one")
+        types = {(_element_bytes(layer), getattr(layer, "dtype", None)) for layer in layers}
+        if len(types) > 1:
+            raise ValueError(f"caches of one type are wanted, not {sorted(map(str, types))}")
         names = axes.split()
         if len(layers[0].shape) != len(names):
             raise ValueError(f"a cache of shape {tuple(layers[0].shape)} has no axes '{axes}'")
