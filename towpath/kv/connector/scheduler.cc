@@ -221,7 +221,6 @@ Status ConnectorScheduler::allocate(const RequestId& id, const BlockTables& tabl
     ++counts[tier];
     if (load.in_background) ++request->loads[tier];
   }
-  if (load.in_background) request->loading = options_.workers;
   figures_.matched_tokens += loaded_tokens;
   request->matched = 0;  // allocated again without a match, it loads nothing twice
   next_.loads.push_back(std::move(load));
@@ -284,8 +283,33 @@ Status ConnectorScheduler::advance(const RequestId& id, const Progress& progress
   return {};
 }
 
+/// What was ordered of a request since the last build() would read and write blocks of others.
+void ConnectorScheduler::withdraw(const RequestId& id, bool with_background_saves) {
+  std::erase_if(next_.loads, [&](const RequestOrder& load) { return load.request == id; });
+  next_loading_ = {};
+  for (const RequestOrder& load : next_.loads)
+    for (const BlockOrder& block : load.blocks)
+      if (!load.in_background) ++next_loading_[held_.tier_of(block.hash).value_or(0)];
+  std::erase_if(next_.saves, [&](const RequestOrder& save) {
+    if (save.request != id || (save.in_background && !with_background_saves)) return false;
+    for (const BlockOrder& block : save.blocks) {
+      saving_.erase(block.hash);
+      if (!held_.has(block.hash)) news_.forget(block.hash);
+    }
+    figures_.saved_blocks -= save.blocks.size();
+    return true;
+  });
+}
+
 Status ConnectorScheduler::preempt(const RequestId& id) {
   TOWPATH_TRY(Request * request, find(id));
+  if (request->loading > 0)
+    return error(Code::not_ready,
+                 cat("request '", printable(id), "' is being loaded in the background by ",
+                     request->loading, " workers, into blocks that would be others'"),
+                 "preempt it when it has been received, or finish it: its blocks stay until then");
+  withdraw(id, true);
+  end_loads(*request);
   if (request->saves) next_.settle.push_back(id);
   request->tables.clear();
   request->saves = false;
@@ -294,6 +318,7 @@ Status ConnectorScheduler::preempt(const RequestId& id) {
 
 Result<ConnectorScheduler::Finish> ConnectorScheduler::finish(const RequestId& id) {
   TOWPATH_TRY(Request * request, find(id));
+  withdraw(id, false);
   const Finish finish{request->saves || request->loading > 0};
   if (request->saves) next_.ends.push_back(id);
   end_loads(*request);
@@ -370,6 +395,10 @@ StepOrders ConnectorScheduler::build() {
   next_loading_ = {};
   StepOrders orders = std::exchange(next_, {});
   next_.step = orders.step + 1;
+  for (const RequestOrder& load : orders.loads)
+    if (const auto known = requests_.find(load.request);
+        load.in_background && known != requests_.end())
+      known->second.loading = options_.workers;
   return orders;
 }
 

@@ -130,12 +130,15 @@ class ConnectorScheduler {
   /// Errors: invalid_argument (no such worker).
   Status update(const WorkerReport& report);
 
-  /// Its blocks go to others; it may be matched and allocated again. Errors: not_found.
+  /// Its blocks go to others, and what was ordered of it since build() is withdrawn; it may be
+  /// matched and allocated again. Errors: not_found; not_ready (a load in the background, which
+  /// workers have not received, still writes its blocks).
   Status preempt(const RequestId& request);
   struct Finish {
     bool blocks_stay = false;  ///< until all workers have `sent` it, or `received` what it loads
   };
-  /// Exactly once per request. Errors: not_found.
+  /// Exactly once per request. What was ordered of it since build() is withdrawn, but for saves in
+  /// the background. Errors: not_found.
   Result<Finish> finish(const RequestId& request);
 
   /// What an orchestrator knows of a request that was matched and has not finished: of the whole
@@ -192,7 +195,7 @@ class ConnectorScheduler {
     LoadOrCompute::Answer choice{};
     TierCounts loads{};         // in the background, by where they were
     std::vector<Table> tables;  // by group; none: nothing is allocated
-    std::uint32_t loading = 0;  // workers that have not received it
+    std::uint32_t loading = 0;  // workers that have not received what was built
     bool saves = false;         // something of it was ordered to be saved in the background
   };
 
@@ -226,6 +229,7 @@ class ConnectorScheduler {
   void order_saves(const Request& request, const Progress& progress, RequestOrder& into);
   void choose(Request& request, const Blocks& blocks);
   void note_choice(const Request& request);
+  void withdraw(const RequestId& id, bool with_background_saves);
   void end_loads(Request& request);
   void note_received(const RequestId& request);
   void note_answer(BlockHash hash, bool is_last);

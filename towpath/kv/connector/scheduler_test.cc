@@ -249,6 +249,7 @@ TEST_F(ConnectorSchedulerTest, a_request_ends_once_and_its_blocks_stay_while_the
 
   EXPECT_TRUE(scheduler.match({.request = "s", .tokens = prompt_of(9)})->in_background);
   ASSERT_TRUE(scheduler.allocate("s", std::vector<std::uint64_t>{1, 2, 3}, 8).ok());
+  EXPECT_EQ(scheduler.build().loads.size(), 1U);
   for (std::uint32_t worker : {0U, 1U})
     ASSERT_TRUE(scheduler.update({.worker = worker, .received = {"s"}}).ok());
   EXPECT_FALSE(scheduler.finish("s")->blocks_stay);
@@ -439,6 +440,7 @@ TEST_F(LoadingSchedulerTest, what_others_load_is_waited_for_until_it_has_been_re
     return scheduler.match({.request = "other", .tokens = prompt_of(17)})->tokens;
   };
   EXPECT_EQ(other(), 0U) << "behind 8 blocks, 48 ms for 32";
+  EXPECT_EQ(scheduler.build().loads.size(), 1U);
   ASSERT_TRUE(scheduler.update({.received = {"r"}}).ok());
   EXPECT_EQ(other(), 16U);
   EXPECT_EQ(matched(scheduler, prompt_of(33)), 32U);
