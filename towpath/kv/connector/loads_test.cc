@@ -195,6 +195,22 @@ TEST_F(LoadsTest, a_load_in_the_background_that_fails_spoils_no_step) {
   let_all_go();
 }
 
+TEST_F(LoadsTest, what_a_hint_brought_under_anothers_name_is_not_served_from_memory) {
+  tier->is_slow = false;
+  tier->blocks.at(1) = tier->blocks.at(2);  // proven by its digest, which has the other's salt
+  keeper->hint({.number = 1, .action = HintAction::prefetch, .blocks = {1}});
+  ASSERT_TRUE(run::eventually([&] {
+    (void)keeper->progress();
+    return keeper->tier_of(1) == 0;
+  }));
+  start({{"r", true, {{1, 0}, {2, 1}}}});
+  EXPECT_THAT(receive(1), ElementsAre("r"));
+  EXPECT_THAT(worker->take_failed_blocks(), ElementsAre(0));
+  EXPECT_EQ(worker->figures().last_failure.code(), Code::not_found);
+  EXPECT_FALSE(keeper->has(1));
+  EXPECT_TRUE(has(1, 2));
+}
+
 /// The limit on the size of files of this process, for a while: writes behind it fail.
 class FileSizeLimit {
  public:

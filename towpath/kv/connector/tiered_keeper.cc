@@ -221,7 +221,7 @@ std::vector<ComingBlocks::Came> ComingBlocks::take() {
   if (!rising_) return came;
   for (Promoted& one : rising_->take()) {
     const OfLowerTiers& wanted = below_[promoted_++];
-    keeper_.check_name(one, wanted.hash);
+    if (one.status.ok()) one.status = keeper_.check_name(one.block, wanted.hash);
     came.push_back({wanted.index, std::move(one.block), std::move(one.status)});
   }
   return came;
@@ -256,6 +256,7 @@ Result<BlockRef> TieredKeeper::from_memory(BlockHash hash) {
   if (found.empty())
     return error(Code::not_found, cat("no tier has block ", hex(hash)), "make it anew");
   BlockRef here = std::move(found.front());
+  TOWPATH_TRY(check_name(here, hash));
   const Digest& digest = here.identity().digest;
   TOWPATH_TRY(const Digest of_bytes, digest_of_slot(here.slot(), digest));
   if (of_bytes == digest) {
@@ -270,12 +271,12 @@ Result<BlockRef> TieredKeeper::from_memory(BlockHash hash) {
 }
 
 /// Its digest is salted with its hash, or it is another's.
-void TieredKeeper::check_name(Promoted& came, BlockHash hash) {
-  if (!came.status.ok() || came.block.identity().digest.salt == hash) return;
-  came = {{},
-          error(Code::not_found, cat("what was kept as block ", hex(hash), " is another's"),
-                "make the block anew")};
+Status TieredKeeper::check_name(BlockRef& block, BlockHash hash) {
+  if (block.identity().digest.salt == hash) return {};
+  block = {};
   cache_->drop(hash);
+  return error(Code::not_found, cat("what was kept as block ", hex(hash), " is another's"),
+               "make the block anew");
 }
 
 /// Peers are told of changes here soon after, the keeper's user when it asks.

@@ -205,7 +205,7 @@ class TieredKeeper {
   Status open(TieredKeeperParts parts);
   Result<Digest> digest_of_slot(SlotId slot, const Digest& like) const;
   Result<BlockRef> from_memory(BlockHash hash);
-  void check_name(Promoted& came, BlockHash hash);
+  Status check_name(BlockRef& block, BlockHash hash);
   void hear_news();
 
   const DigestAlgorithm algorithm_;
