@@ -105,7 +105,7 @@ std::optional<SlotId> BlockPool::evict_one() {
   return std::nullopt;
 }
 
-/// Those that were used since, or are held, are as all others.
+/// Those that were used since are as all others; one that is held is lined up again.
 std::optional<SlotId> BlockPool::evict_spent() {
   while (spent_count_.load(std::memory_order_relaxed) > 0) {
     WeakBlock next;
@@ -144,12 +144,17 @@ bool BlockPool::spend(BlockHash hash) {
     spent.slot = entry->slot;
     spent.generation = slots_[entry->slot].generation;
     if (std::exchange(slots_[entry->slot].spent, true)) return true;
+    if (entry->references > 0) return true;  // it is lined up when it is let go
   }
+  line_up(spent);
+  return true;
+}
+
+void BlockPool::line_up(const WeakBlock& spent) {
   const MutexLock lock(spent_mutex_);
   if (spent_.size() >= 2 * slots_.size()) spent_.pop_front();  // of blocks that were used since
   spent_.push_back(spent);
   spent_count_.store(spent_.size(), std::memory_order_relaxed);
-  return true;
 }
 
 std::optional<SlotId> BlockPool::evict_from(Shard& shard) {
@@ -326,21 +331,27 @@ void BlockPool::release(SlotId slot, bool used) {
   Slot& it = slots_[slot];
   Shard& shard = shard_of(it.identity.block.hash);
   Attachments::Values gone;
+  WeakBlock spent;
   {
     const MutexLock lock(shard.mutex);
     if (!it.unlisted) {
       if (--shard.table.find(it.identity.block.hash)->references > 0) return;
-      if (shard.policy) return;  // it knows all blocks, held or not
-      if (it.queued && !used) return;
-      if (it.queued) unqueue(shard, slot);
-      queue(shard, slot);
-      return;
+      if (!shard.policy && (used || !it.queued)) {  // a policy knows all blocks, held or not
+        if (it.queued) unqueue(shard, slot);
+        queue(shard, slot);
+      }
+      if (!it.spent) return;
+      spent = {.hash = it.identity.block.hash, .slot = slot, .generation = it.generation};
+    } else {
+      if (--it.references > 0) return;
+      ++it.generation;
+      gone = shard.attachments.take_all(slot);
     }
-    if (--it.references > 0) return;
-    ++it.generation;
-    gone = shard.attachments.take_all(slot);
   }
-  free_slot(slot);
+  if (spent.slot != kNoSlot)
+    line_up(spent);
+  else
+    free_slot(slot);
 }
 
 bool BlockPool::look(const WeakBlock& weak, const Visit& visit) {

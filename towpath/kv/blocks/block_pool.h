@@ -115,8 +115,8 @@ class BlockPool {
     return std::static_pointer_cast<T>(detach_value(block, typeid(T)));
   }
 
-  /// It goes before all others when room is needed, unless it is found again before. Whether it is
-  /// here.
+  /// It goes before all others when room is needed, unless it is found again before; one that is
+  /// held, once it is let go. Whether it is here.
   bool spend(BlockHash hash);
 
   /// The block is found no more; its slot is free when nobody holds it. Whether it was there.
@@ -178,6 +178,7 @@ class BlockPool {
   std::optional<SlotId> take_free();
   std::optional<SlotId> evict_one();
   std::optional<SlotId> evict_spent();
+  void line_up(const WeakBlock& spent);
   bool evict_if(const WeakBlock& block, const std::function<bool(SlotId)>& may_go);
   std::optional<SlotId> evict_from(Shard& shard);
   void evict(Shard& shard, SlotId slot, Attachments::Values& gone);

@@ -423,6 +423,22 @@ TEST(BlockPoolTest, what_is_spent_goes_first_unless_it_is_used_again) {
   }
 }
 
+TEST(BlockPoolTest, what_is_spent_while_it_is_held_goes_first_once_it_is_let_go) {
+  for (const PolicyKind policy : {PolicyKind::lru, PolicyKind::adaptive}) {
+    BlockDirectory block_directory;
+    const auto pool =
+        *BlockPool::make({.slots = 3, .policy = policy, .block_directory = &block_directory});
+    for (BlockHash hash = 1; hash <= 3; ++hash) (void)put(*pool, hash);
+    BlockRef held = pool->find(3);
+    EXPECT_TRUE(pool->spend(3));
+    (void)put(*pool, 4);
+    EXPECT_NE(block_directory.tiers_of(3), 0);
+    held = {};
+    (void)put(*pool, 5);
+    EXPECT_EQ(block_directory.tiers_of(3), 0);
+  }
+}
+
 TEST(BlockPoolTest, many_threads_leave_it_as_sound_as_one) {
   constexpr SlotId kSlots = 5000;  // four shards
   BlockDirectory block_directory;
