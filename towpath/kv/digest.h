@@ -1,8 +1,9 @@
 // Digest: what a block's bytes add up to. It travels from the producer of a block to its last
 // reader, over the wire, to disk and back; bytes that do not match it are never data.
 //
-// Taken in canonical order, layer by layer, outer by outer, token by token: the same block has the
-// same digest in every layout. It finds damage, not malice.
+// Taken in canonical order, layer by layer, outer by outer, and there as the bytes lie, which is
+// token by token (BlockFormat::nhd): the same block has the same digest in every layout of that
+// format, and another where heads come first (hnd). It finds damage, not malice.
 // Thread: Digest immutable; Digester none of its own.
 #pragma once
 
@@ -64,7 +65,8 @@ Digest digest_of(ConstByteSpan bytes, std::uint64_t salt,
 Digest copy_and_digest(ByteSpan to, ConstByteSpan from, std::uint64_t salt,
                        DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64);
 
-/// Errors: those of PhysicalLayout::bytes (no such block; memory that this process cannot reach).
+/// Errors: those of PhysicalLayout::bytes (no such block; memory that this process cannot reach;
+/// unsupported: universal and strided layouts, whose pages do not lie together).
 Result<Digest> digest_block(Digester& digester, const layout::PhysicalLayout& layout,
                             std::uint64_t block);
 

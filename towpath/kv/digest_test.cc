@@ -60,6 +60,39 @@ TEST(DigestTest, is_the_same_in_every_layout_and_slot_and_another_for_every_chan
   EXPECT_EQ(digest_block(digester, *whole, 2).value(), there) << "a failure leaves nothing behind";
 }
 
+TEST(DigestTest, of_a_block_in_another_format_is_another_or_none) {
+  constexpr std::size_t kTokens = 8, kHeads = 2, kPiece = 4;  // bytes of a token's head
+  memory::testing::EventLog log;
+  memory::testing::RecordingRegistrar registrar(log, {});
+  const auto build = [&](layout::BlockFormat format) {
+    layout::LayoutConfig shape = config();
+    shape.inner_dim = 4;
+    shape.num_heads = kHeads;
+    shape.format = format;
+    return layout::PhysicalLayoutBuilder(registrar)
+        .with_config(shape)
+        .fully_contiguous()
+        .allocate_system()
+        .build()
+        .value();
+  };
+  const auto nhd = build(layout::BlockFormat::nhd);
+  const auto hnd = build(layout::BlockFormat::hnd);
+  fill_block(nhd, 0, 77);
+  for (std::uint64_t page = 0; page < 8; ++page) {
+    const ByteSpan from = nhd.bytes({0, page / 2, page % 2}).value();
+    const ByteSpan to = hnd.bytes({0, page / 2, page % 2}).value();
+    for (std::size_t token = 0; token < kTokens; ++token)
+      for (std::size_t head = 0; head < kHeads; ++head)
+        std::ranges::copy(from.subspan((token * kHeads + head) * kPiece, kPiece),
+                          to.subspan((head * kTokens + token) * kPiece).begin());
+  }
+  Digester digester(5);
+  EXPECT_NE(digest_block(digester, nhd, 0).value(), digest_block(digester, hnd, 0).value());
+  const auto universal = build(layout::BlockFormat::universal);
+  EXPECT_EQ(digest_block(digester, universal, 0).code(), Code::unsupported);
+}
+
 // It rests on disks and travels: the same number on every processor, however the bytes are given.
 TEST(DigestTest, of_known_bytes_is_the_known_number) {
   Bytes bytes(100'003);
