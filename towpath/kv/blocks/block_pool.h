@@ -53,7 +53,7 @@ struct BlockPoolOptions {
   TierIndex tier = 0;
 };
 
-/// A block that made room: its bytes are still in the slot, which is the caller's now.
+/// A block that made room: its bytes are still in the slot while that is the caller's.
 struct Evicted {
   BlockIdentity identity;
   SlotId slot = kNoSlot;
@@ -66,8 +66,9 @@ class BlockPool {
   /// All handles are gone.
   ~BlockPool();
 
-  /// All of them or none; evicts as needed, and adds to `evicted` who went, also when it fails.
-  /// Errors: exhausted (the rest is held; or all that the tenant may have is).
+  /// All of them or none; evicts as needed, and adds to `evicted` who went, also when it fails:
+  /// then the identities alone hold, for the slots are free again, or others'. Errors: exhausted
+  /// (the rest is held; or all that the tenant may have is).
   Result<std::vector<PartialBlock>> allocate(SlotId count, std::vector<Evicted>* evicted = nullptr,
                                              TenantId tenant = 0);
   /// Others find it from now on. Errors: exhausted (its shard's table is full, which chance does
