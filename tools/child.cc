@@ -18,12 +18,15 @@ Result<Child> Child::start(std::string what, const std::vector<std::string>& arg
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);  // its own
   pid_t pid = 0;
-  if (const int failed =
-          posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, argv.data(), environ);
-      failed != 0) {
-    return sys::os_error(failed, cat("cannot start the ", what, " process"));
-  }
+  const int failed =
+      posix_spawn(&pid, "/proc/self/exe", nullptr, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  if (failed != 0) return sys::os_error(failed, cat("cannot start the ", what, " process"));
   return Child(std::move(what), pid);
 }
 

@@ -1,5 +1,7 @@
 // Child: this program once more, as the other process of a command. Stopped and reaped when this
-// dies. Thread: none of its own.
+// dies. It is in a process group of its own: Ctrl-C at a terminal ends this process alone, and the
+// child, which finds that out as if this had been killed, removes what both have made.
+// Thread: none of its own.
 #pragma once
 
 #include <string>

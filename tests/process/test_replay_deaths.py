@@ -23,6 +23,12 @@ def left_behind():
     return sorted(name for name in os.listdir("/dev/shm") if not name.startswith("ucx_shm_")), sockets
 
 
+def take_signals():
+    """A test that runs in the background of a shell, or under nohup, ignores them, and so would what it starts."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class DeathTest(CommandTest):
     """Either process is killed at some moment; the other ends, says so, and leaves nothing."""
 
@@ -35,7 +41,8 @@ class DeathTest(CommandTest):
         self.decode = subprocess.Popen(
             [towpath_command.COMMAND, "replay", "--directory", str(self.folder), "--requests",
              str(ENDLESS), "--host-blocks", "400", "--disk-blocks", "4000", "--timeout", "10"],
-            stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+            stderr=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, preexec_fn=take_signals)
+        self.addCleanup(self.decode.kill)
         self.addCleanup(self.decode.stderr.close)
         self.addCleanup(self.decode.stdout.close)
         children = Path(f"/proc/{self.decode.pid}/task/{self.decode.pid}/children")
@@ -70,17 +77,28 @@ class DeathTest(CommandTest):
                 self.assertRegex(said.decode(), r"the prefill-0 process was ended by signal 9 \(KILL\)")
                 self.check_nothing_is_left()
 
+    def check_prefill_ends(self):
+        _, said = self.decode.communicate(timeout=WATCHDOG_S)  # until prefill has closed it
+        _, status = os.waitpid(self.prefill, 0)  # it is ours now
+        self.assertEqual(os.waitstatus_to_exitcode(status), COULD_NOT_RUN, said)
+        self.assertRegex(said.decode(), "decode")
+        self.check_nothing_is_left()
+
     def test_prefill_ends_when_decode_is_killed(self):
         for moment in (0, 1, random.Random(2).randrange(100, 2000)):
             with self.subTest(requests=moment):
                 self.start()
                 self.wait_for_requests(moment)
                 self.decode.kill()
-                _, said = self.decode.communicate(timeout=WATCHDOG_S)  # until prefill has closed it
-                _, status = os.waitpid(self.prefill, 0)  # it is ours now
-                self.assertEqual(os.waitstatus_to_exitcode(status), COULD_NOT_RUN, said)
-                self.assertRegex(said.decode(), "decode")
-                self.check_nothing_is_left()
+                self.check_prefill_ends()
+
+    def test_a_signal_of_the_terminal_to_all_leaves_nothing_behind(self):
+        for number in (signal.SIGINT, signal.SIGHUP):
+            with self.subTest(number):
+                self.start()
+                self.wait_for_requests(random.Random(number).randrange(100, 2000))
+                os.killpg(self.decode.pid, number)
+                self.check_prefill_ends()
 
 
 if __name__ == "__main__":
