@@ -327,6 +327,14 @@ def test_blobs_come_back_as_they_were_or_not_at_all(tmp_path):
         blobs.restore("chat/1")
 
 
+def test_the_command_makes_no_folder_but_to_save(tmp_path, capsys):
+    from towpath.blobs import main
+    for words in (["verify"], ["verify", "chat"], ["list"], ["restore", "chat", "back"], ["remove", "chat"]):
+        assert main([words[0], str(tmp_path / "typo"), *words[1:]]) == 3
+        assert "there is no folder" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_blobs_from_the_command_line(tmp_path, capsys):
     from towpath.blobs import main
     folder, source, target = str(tmp_path / "blobs"), tmp_path / "state", tmp_path / "back"

@@ -11,9 +11,17 @@ FILE may be - for standard input or output. Exit status: 0 all is well; 1 a blob
 """
 import argparse
 import sys
+from pathlib import Path
 
 from towpath.connector import Blobs
 from towpath.errors import Corrupt, Error
+
+
+def _blobs_of(args):
+    """Only save makes the folder: a mistyped one has no blob that is good."""
+    if args.work is not _save and not Path(args.folder).is_dir():
+        raise FileNotFoundError(f"there is no folder {args.folder}")
+    return Blobs(args.folder)
 
 
 def _save(blobs, args):
@@ -73,7 +81,7 @@ def main(arguments=None):
             command.add_argument("--context", default="", help="what the blob is of")
     args = parser.parse_args(arguments)
     try:
-        return args.work(Blobs(args.folder), args) or 0
+        return args.work(_blobs_of(args), args) or 0
     except (Error, OSError) as error:
         print(f"towpath.blobs: {error}", file=sys.stderr)
         return 1 if isinstance(error, Corrupt) else 3
