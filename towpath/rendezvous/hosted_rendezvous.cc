@@ -24,9 +24,10 @@ Result<std::unique_ptr<HostedRendezvous>> HostedRendezvous::open(HostedRendezvou
   TOWPATH_TRY(poller.add(timer.fd(), kTimerTag));
   std::unique_ptr<HostedRendezvous> made(new HostedRendezvous(
       std::move(options), clock, std::move(poller), std::move(timer), std::move(client)));
-  const Status hosting = made->options_.hosts ? made->host() : Status();
-  if (!hosting.ok() && hosting.code() != Code::already_exists && hosting.code() != Code::not_found)
-    return hosting;
+  if (made->options_.hosts) made->hosting_ = made->host();
+  const Code hosting = made->hosting_.code();
+  if (hosting != Code::ok && hosting != Code::already_exists && hosting != Code::not_found)
+    return made->hosting_;
   return made;
 }
 

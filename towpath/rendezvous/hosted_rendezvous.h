@@ -57,6 +57,8 @@ class HostedRendezvous final : public Rendezvous {
   int wait_fd() const noexcept override { return poller_.fd(); }
 
   bool is_host() const noexcept { return listener_ != nullptr; }
+  /// Why it is a guest, unless it was to be one.
+  const Status& hosting() const noexcept { return hosting_; }
   /// Of a host: metadata that a guest left there is no more. Errors: not_found; unsupported (it is
   /// a guest).
   Status drop(const MetadataName& name);
@@ -83,7 +85,8 @@ class HostedRendezvous final : public Rendezvous {
   run::Poller poller_;
   run::TimerFd timer_;
   std::unique_ptr<PeerClient> client_;
-  std::unique_ptr<PeerListener> listener_;     // of the host
+  std::unique_ptr<PeerListener> listener_;  // of the host
+  Status hosting_;
   std::map<MetadataName, std::size_t> sizes_;  // of what lies at the host
   std::size_t total_bytes_ = 0;
   std::map<MetadataName, Entry> entries_;

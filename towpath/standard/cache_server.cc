@@ -17,6 +17,17 @@ namespace {
 
 constexpr Duration kLook = std::chrono::milliseconds(500);  // for engines that are lost
 
+/// A process that is there, or else what kept us from listening at the place.
+Status why_not_hosted(const rendezvous::HostedRendezvous& place) {
+  const net::Address& address = place.address();
+  const auto* local = std::get_if<sys::LocalAddress>(&address);
+  if (local == nullptr || place.hosting().code() != Code::already_exists ||
+      !sys::connect_stream(*local).ok())
+    return place.hosting();
+  return error(Code::already_exists, cat("another process is at ", net::to_string(address)),
+               "one server serves all engines of a host; name another socket for another");
+}
+
 }  // namespace
 
 Result<std::string> own_server_address() {
@@ -134,9 +145,7 @@ Result<std::unique_ptr<CacheServer>> CacheServer::open(const CacheServerOptions&
   place.listener.log = telemetry::Log(made->sink_, made->clock_, "serve");
   TOWPATH_TRY(place.address, net::parse_address(options.address));
   TOWPATH_TRY(made->place_, rendezvous::HostedRendezvous::open(std::move(place), made->clock_));
-  if (!made->place_->is_host())
-    return error(Code::already_exists, cat("another process is at ", printable(options.address)),
-                 "one server serves all engines of a host; name another socket for another");
+  if (!made->place_->is_host()) return why_not_hosted(*made->place_);
   TOWPATH_TRY(made->poller_, run::Poller::open());
   TOWPATH_TRY(made->poller_->add(made->place_->wait_fd(), 0));
   TOWPATH_TRY(made->listener_, run::Worker::start("kv-serve", [one = made.get()](const auto& stop) {

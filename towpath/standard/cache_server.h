@@ -82,8 +82,8 @@ struct ServedFigures {
 
 class CacheServer {
  public:
-  /// Errors: invalid_argument (options), already_exists (another server is at the address), denied,
-  /// and those of listening there.
+  /// Errors: invalid_argument (options), already_exists (another server, or no socket, is at the
+  /// address), denied, and those of listening there.
   static Result<std::unique_ptr<CacheServer>> open(const CacheServerOptions& options);
   /// What is in memory alone goes to the files and objects.
   ~CacheServer();

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <set>
 #include <thread>
@@ -438,6 +439,21 @@ TEST_F(CacheServerTest, one_server_is_at_an_address_and_engines_have_peers_or_a_
   both.peers.rendezvous = "";
   both.server = "tcp://127.0.0.1:1";
   EXPECT_EQ(ConnectorNode::open(both).code(), Code::invalid_argument);
+}
+
+TEST_F(CacheServerTest, an_address_where_it_cannot_listen_is_not_taken_for_a_server_s) {
+  const std::string file = folder.file("file");
+  { std::ofstream(file) << "no socket"; }
+  for (const auto& [path, why] : {std::pair(folder.file("none/serve"), Code::not_found),
+                                  std::pair(file, Code::already_exists)}) {
+    CacheServerOptions options = server_options();
+    options.address = cat("unix:", path);
+    const auto server = CacheServer::open(options);
+    EXPECT_EQ(server.code(), why) << path;
+    const std::string text = server.status().to_string();
+    EXPECT_EQ(text.find("another process"), std::string::npos) << text;
+    EXPECT_NE(text.find("cannot listen"), std::string::npos) << text;
+  }
 }
 
 TEST_F(CacheServerTest, another_user_is_not_served) {
