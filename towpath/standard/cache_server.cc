@@ -17,6 +17,16 @@ namespace {
 
 constexpr Duration kLook = std::chrono::milliseconds(500);  // for engines that are lost
 
+/// A drive was opened; a directory is made, and shown to take a file: the first engine would find
+/// out else, and be refused.
+Result<std::shared_ptr<sys::FileSystem>> usable_files(const std::string& directory) {
+  TOWPATH_TRY(auto files, kv::store_files(directory));
+  if (files->file_slots(directory).count > 0) return files;
+  TOWPATH_TRY(files->make_directories(directory));
+  TOWPATH_TRY(files->open_temporary({.where = directory, .named = false}));
+  return files;
+}
+
 /// A process that is there, or else what kept us from listening at the place.
 Status why_not_hosted(const rendezvous::HostedRendezvous& place) {
   const net::Address& address = place.address();
@@ -138,7 +148,7 @@ Result<std::unique_ptr<CacheServer>> CacheServer::open(const CacheServerOptions&
         "give memory, for one cache at least");
   auto made = std::unique_ptr<CacheServer>(new CacheServer(options));
   if (!options.directory.empty()) {
-    TOWPATH_TRY(made->files_, kv::store_files(options.directory));
+    TOWPATH_TRY(made->files_, usable_files(options.directory));
   }
   TOWPATH_TRY(made->serve_metrics());
   rendezvous::HostedRendezvousOptions place;

@@ -83,7 +83,7 @@ struct ServedFigures {
 class CacheServer {
  public:
   /// Errors: invalid_argument (options), already_exists (another server, or no socket, is at the
-  /// address), denied, and those of listening there.
+  /// address), denied, those of listening there, and of a directory that takes no files.
   static Result<std::unique_ptr<CacheServer>> open(const CacheServerOptions& options);
   /// What is in memory alone goes to the files and objects.
   ~CacheServer();

@@ -456,6 +456,18 @@ TEST_F(CacheServerTest, an_address_where_it_cannot_listen_is_not_taken_for_a_ser
   }
 }
 
+TEST_F(CacheServerTest, a_directory_that_takes_no_files_is_refused_and_one_that_does_is_made) {
+  CacheServerOptions options = with_files();
+  for (const char* directory : {"/proc/towpath", "/proc"}) {  // of which root makes none, either
+    options.directory = directory;
+    EXPECT_FALSE(CacheServer::open(options).ok()) << directory;
+  }
+  options.directory = folder.file("a/b");
+  const auto server = CacheServer::open(options);
+  ASSERT_TRUE(server.ok()) << server.status().to_string();
+  EXPECT_TRUE(std::filesystem::is_empty(options.directory));
+}
+
 TEST_F(CacheServerTest, another_user_is_not_served) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can start a process of another user";
   ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);  // so that the socket alone is in its way
