@@ -1,19 +1,25 @@
 #!/usr/bin/env python3
-"""Fetches a Linux kernel that tests/qemu boots: fetch_guest_kernel.py PATTERN NAME [MODULE ...]
+"""Fetches the Linux kernels that tests/qemu boots (GUEST_KERNELS in packages.py).
 
-The newest package of Debian whose name matches PATTERN (a regular expression) is downloaded and
-unpacked, not installed. Kept of it, in ~/.cache/towpath/kernels/NAME (XDG_CACHE_HOME is honoured), are
-its kernel, its configuration, and of the modules these and what they need: NN-name.ko, in the order in
-which they can be loaded. Does nothing when all that is there.
+Of each the newest package of Debian whose name matches its pattern (a regular expression) is downloaded
+and unpacked, not installed. Kept of it, in ~/.cache/towpath/kernels/NAME (XDG_CACHE_HOME is honoured),
+are its kernel, its configuration, and of the modules those that are named and what they need: NN-name.ko,
+in the order in which they can be loaded. Does nothing when all that is there. Without a kernel its tests
+are skipped, so that is printed and no more.
 """
 import lzma
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
+
+from packages import GUEST_KERNELS
+
+
+class CannotFetch(Exception):
+    pass
 
 
 def capture(*command):
@@ -42,7 +48,7 @@ def in_order(wanted, files, done):
 def keep_modules(wanted, unpacked, into):
     files = {path.name.removesuffix(".ko.xz").replace("-", "_"): path for path in unpacked.rglob("*.ko.xz")}
     if absent := [name for name in wanted if name not in files]:
-        raise SystemExit(f"this kernel has no module {', '.join(absent)}")
+        raise CannotFetch(f"this kernel has no module {', '.join(absent)}")
     into.mkdir()
     for number, (name, content) in enumerate(in_order(wanted, files, {}).items()):
         (into / f"{number:02}-{name}.ko").write_bytes(content)
@@ -63,20 +69,27 @@ def fetch(name, modules, into):
         shutil.copy(kernel, into / "vmlinuz")
 
 
-def main(pattern, name, *modules):
+def fetch_newest(name, pattern, modules):
     into = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "towpath/kernels" / name
     package = newest(pattern)
     if package is None:
-        return f"no package of Debian is called {pattern}"
+        raise CannotFetch(f"no package of Debian is called {pattern}")
     made_of = " ".join([package, *modules]) + "\n"
     mark = into / "package"  # written last
     if mark.is_file() and mark.read_text() == made_of:
-        return 0
+        return
     fetch(package, modules, into)
     mark.write_text(made_of)
     print(f"{package}: {into / 'vmlinuz'}")
-    return 0
+
+
+def main():
+    for name, (pattern, *modules) in GUEST_KERNELS.items():
+        try:
+            fetch_newest(name, pattern, modules)
+        except (CannotFetch, OSError, subprocess.CalledProcessError) as why:  # no archive that apt could reach
+            print(f"tests with virtual machines will be skipped: {why}", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    main()
