@@ -318,10 +318,12 @@ Result<bench::Shape> take(Arguments& arguments) {
 
 Result<Exit> explain(Arguments& arguments) {
   TOWPATH_TRY(const bench::Shape shape, take(arguments));
+  const Options& options = arguments.options;
+  if (options.remote == MemoryKind::disk || options.local == MemoryKind::disk)
+    TOWPATH_TRY(check_directory(options.directory, "--filepath"));
   TOWPATH_TRY(const Reported reported, find_out(arguments, shape));
-  if (!arguments.options.json.empty())
-    TOWPATH_TRY(write_json(arguments.options.json, to_json(reported)));
-  if (arguments.options.json != "-") {
+  if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, to_json(reported)));
+  if (options.json != "-") {
     TOWPATH_TRY(Output out, Output::open("-"));
     TOWPATH_TRY(out.write(reported_text(reported, out.is_terminal() ? Colours::yes : Colours::no)));
     TOWPATH_TRY(out.close());

@@ -50,7 +50,9 @@ class UsageTest(CommandTest):
 
     def test_a_directory_that_was_mistyped_is_not_made(self):
         for words, flag in ((["replay", "--requests", "2", "--directory"], "--directory"),
-                            (["bench", "--backend", "POSIX", "--target_seg_type", "FILE", "--filepath"], "--filepath")):
+                            (["bench", "--backend", "POSIX", "--target_seg_type", "FILE", "--filepath"], "--filepath"),
+                            (["explain", "--remote", "disk", "--filepath"], "--filepath"),
+                            (["explain", "--local", "disk", "--filepath"], "--filepath")):
             with self.subTest(words):
                 said = self.run_command(*words, str(self.folder / "typo"), expect=COULD_NOT_RUN).stderr
                 self.assertIn("there is no directory", said)
