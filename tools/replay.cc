@@ -160,8 +160,9 @@ Result<Exit> run_decode(Arguments& arguments) {
   if (outcome.requests == 0)
     return error(Code::corrupt, cat("the trace ", printable(options.trace, 256), " has no request"),
                  "give another file, or none: then a trace is generated");
-  TOWPATH_TRY(print(replay::report_text(options, outcome,
-                                        isatty(STDOUT_FILENO) != 0 ? Colours::yes : Colours::no)));
+  if (options.json != "-")
+    TOWPATH_TRY(print(replay::report_text(
+        options, outcome, isatty(STDOUT_FILENO) != 0 ? Colours::yes : Colours::no)));
   if (!options.json.empty())
     TOWPATH_TRY(write_json(options.json, replay::report_json(options, outcome)));
   TOWPATH_TRY(write_page_with_policies(options, outcome));

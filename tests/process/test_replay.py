@@ -266,6 +266,15 @@ class ReplayTest(CommandTest):
                 self.assertGreater(reported["hits"]["disk"], 0)
                 self.assertEqual(reported["verified"] + reported["mismatches"], reported["blocks"])
 
+    def test_a_report_on_standard_output_is_json_alone(self):
+        (self.folder / "stream.csv").write_text(
+            "at_ns,node,peer,backend,op,local,remote,bytes,descriptors,runs,took_ns,outcome\n"
+            "1,a,b,shm,read,system,system,64,1,1,1,done\n")
+        for words in (["--limit", 4], ["--trace", "stream.csv"]):
+            with self.subTest(words):
+                done = self.run_command("replay", "--quiet", *words, "--json", "-")
+                self.assertTrue(json.loads(done.stdout)["passed"])
+
     def test_a_trace_without_a_request_is_no_success(self):
         (self.folder / "empty.jsonl").touch()
         done = self.run_command("replay", "--directory", self.folder, "--quiet", "--trace", "empty.jsonl", expect=FOUND_WRONG)

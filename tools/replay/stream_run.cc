@@ -61,8 +61,9 @@ Result<Exit> run_stream(const Options& options, const std::string& role) {
     return Exit::ok;
   }
   TOWPATH_TRY(const StreamOutcome outcome, play(options, stream, role == "decode"));
-  TOWPATH_TRY(print(stream_text(options, stream, outcome,
-                                isatty(STDOUT_FILENO) != 0 ? Colours::yes : Colours::no)));
+  if (options.json != "-")
+    TOWPATH_TRY(print(stream_text(options, stream, outcome,
+                                  isatty(STDOUT_FILENO) != 0 ? Colours::yes : Colours::no)));
   if (!options.json.empty())
     TOWPATH_TRY(write_json(options.json, stream_json(options, stream, outcome)));
   return outcome.faults.none() ? Exit::ok : Exit::found_wrong;
