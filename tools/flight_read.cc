@@ -20,7 +20,8 @@ Result<std::vector<RecorderFile>> recorders_in(const std::vector<std::string>& p
   std::vector<RecorderFile> found;
   for (const std::string& place : places) {
     const auto names = files.list(place);
-    if (!names.ok()) {  // a file, or nothing: reading it shows it
+    if (files.kind_of(place) == sys::PathKind::none) return no_recorder_at(place);
+    if (!names.ok()) {  // a file, or what cannot be read: reading it shows it
       found.push_back({place, true});
       continue;
     }
@@ -28,7 +29,11 @@ Result<std::vector<RecorderFile>> recorders_in(const std::vector<std::string>& p
       if (name.ends_with(kSuffix)) found.push_back({cat(place, "/", name)});
   }
   if (!found.empty()) return found;
-  return error(Code::not_found, cat("no flight recorder is in ", printable(places.front(), 256)),
+  return no_recorder_at(places.front());
+}
+
+Status no_recorder_at(const std::string& place) {
+  return error(Code::not_found, cat("no flight recorder is at ", printable(place, 256)),
                "start the node with NIXL_TELEMETRY_ENABLE=1 NIXL_TELEMETRY_DIR=DIRECTORY");
 }
 

@@ -15,8 +15,10 @@ struct RecorderFile {
   std::string path;
   bool named = false;  ///< by the user; else found in a directory, where it may be gone again
 };
-/// `places` are files, or directories of them. Errors: not_found (there is none).
+/// `places` are files, or directories of them. Errors: not_found (there is none, or no such place).
 Result<std::vector<RecorderFile>> recorders_in(const std::vector<std::string>& places);
+/// not_found, and how a node gets one.
+Status no_recorder_at(const std::string& place);
 
 /// "flights/decode-0.4711.flight" -> "decode-0".
 std::string node_name_of(const std::string& path);

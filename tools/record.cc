@@ -45,11 +45,10 @@ struct RecordOptions {
 
 class Recorder {
  public:
-  Recorder(const RecordOptions& options, Output out) : options_(options), out_(std::move(out)) {}
+  explicit Recorder(const RecordOptions& options) : options_(options) {}
 
   Result<Exit> run() {
     TOWPATH_TRY(const sys::Fd signals, watch_ending_signals());
-    TOWPATH_TRY(out_.write(cat(kRecordingTitles, "\n")));
     const sys::SystemClock clock;
     const Instant began = clock.now();
     const Instant until = options_.seconds == 0
@@ -78,17 +77,24 @@ class Recorder {
       if (!log.ok() && file.named) return log.status();
       if (log.ok()) logs.emplace_back(file.path, *std::move(log));
     }
-    if (!began_ && !logs.empty()) began_ = beginning_of(logs);
+    if (!out_ && !logs.empty()) TOWPATH_TRY(begin(beginning_of(logs)));
     bool any_runs = logs.empty();  // half made still
     for (const auto& [path, log] : logs) {
-      FlightTail& tail = tails_.try_emplace(path, node_name_of(path), *began_).first->second;
+      FlightTail& tail = tails_.try_emplace(path, node_name_of(path), began_).first->second;
       // Asked before: what it does last is seen then.
       const bool lived = process_lives(log.process);
       TOWPATH_TRY(write(tail.take(log)));
       any_runs = any_runs || (lived && !tail.closed());
     }
-    TOWPATH_TRY(out_.flush());
+    if (out_) TOWPATH_TRY(out_->flush());
     return any_runs;
+  }
+
+  /// Only now that there is something to record is the file cut, which may hold a recording.
+  Status begin(Duration since_epoch) {
+    began_ = since_epoch;
+    TOWPATH_TRY(out_, Output::open(options_.output));
+    return out_->write(cat(kRecordingTitles, "\n"));
   }
 
   static Duration beginning_of(
@@ -102,19 +108,20 @@ class Recorder {
 
   Status write(const std::vector<RecordedTransfer>& transfers) {
     for (const RecordedTransfer& transfer : transfers) {
-      TOWPATH_TRY(out_.write(format_recorded(transfer) + "\n"));
+      TOWPATH_TRY(out_->write(format_recorded(transfer) + "\n"));
       ++written_;
     }
     return {};
   }
 
   Result<Exit> finish(Duration took) {
+    if (!out_) return no_recorder_at(options_.places.front());  // all were half made
     std::uint64_t missed = 0;
     for (const auto& [path, tail] : tails_) {
       TOWPATH_TRY(write(tail.rest()));
       missed += tail.missed();
     }
-    TOWPATH_TRY(out_.close());
+    TOWPATH_TRY(out_->close());
     std::fprintf(stderr, "  %s transfers of %zu nodes in %s\n", grouped(written_).c_str(),
                  tails_.size(), duration_text(took).c_str());
     if (missed == 0) return Exit::ok;
@@ -127,9 +134,9 @@ class Recorder {
   }
 
   const RecordOptions& options_;
-  Output out_;
+  std::optional<Output> out_;                // from the first recorder on
   std::map<std::string, FlightTail> tails_;  // by path
-  std::optional<Duration> began_;            // since the epoch
+  Duration began_{0};                        // since the epoch
   std::uint64_t written_ = 0;
 };
 
@@ -151,10 +158,7 @@ void add_record(Command& towpath) {
       .takes("S [0.1]");
   command.flag("--once", options->once, "Only what the recorders hold now");
   command.footer(kFooter);
-  command.when_chosen([options]() -> Result<Exit> {
-    TOWPATH_TRY(Output out, Output::open(options->output));
-    return Recorder(*options, std::move(out)).run();
-  });
+  command.when_chosen([options]() -> Result<Exit> { return Recorder(*options).run(); });
 }
 
 }  // namespace towpath::tools

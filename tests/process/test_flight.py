@@ -101,8 +101,14 @@ class FlightTest(CommandTest):
         self.assertRegex(said, r"records were overwritten[^$]*NIXL_TELEMETRY_BUFFER_SIZE")
 
     def test_what_cannot_be_recorded_or_repeated_says_why(self):
-        said = self.run_command("record", self.folder, expect=COULD_NOT_RUN).stderr
-        self.assertIn("NIXL_TELEMETRY_DIR", said)
+        self.flights.mkdir()
+        (self.flights / "half.1.flight").write_bytes(b"made, and not yet written")
+        kept = self.folder / "kept.csv"
+        kept.write_text("an older recording")
+        for place in (self.folder, self.folder / "none", self.flights):
+            said = self.run_command("record", place, "--once", "-o", kept, expect=COULD_NOT_RUN).stderr
+            self.assertIn("NIXL_TELEMETRY_DIR", said)
+            self.assertEqual(kept.read_text(), "an older recording")
         titles = "at_ns,node,peer,backend,op,local,remote,bytes,descriptors,runs,took_ns,outcome\n"
         path = self.folder / "broken.csv"
         path.write_text(titles + "1,a,b,shm,read,system,system,many,1,1,1,done\n")
@@ -215,6 +221,8 @@ class FlightTest(CommandTest):
         self.assertIn("was closed", self.run_command("top", self.flights).stdout)
 
     def test_top_says_when_there_is_nothing_to_see(self):
+        self.assertIn("NIXL_TELEMETRY_DIR",
+                      self.run_command("top", self.flights, expect=COULD_NOT_RUN).stderr)
         self.flights.mkdir()
         self.assertIn("NIXL_TELEMETRY_DIR",
                       self.run_command("top", self.flights, expect=COULD_NOT_RUN).stderr)
