@@ -137,9 +137,7 @@ Status take(Arguments& arguments) {
   if (options.backend.empty()) options.backend = usual_backend(options.remote, far);
   const backend::Registry registry = standard::make_registry();
   const auto type = registry.find(options.backend);
-  if (!type.ok())
-    return error(Code::invalid_argument, cat("--backend: ", type.status().message()),
-                 std::string(type.status().hint()));
+  if (!type.ok()) return wrong_value("--backend", type.status());
   options.backend = (*type)->name;
   if (options.backend == "loopback") options.one_process = true;
   return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,11 @@ Exit exit_of(const Status& status) {
   }
 }
 
+Status wrong_value(std::string_view flag, const Status& status) {
+  return error(Code::invalid_argument, cat(flag, ": ", status.message()),
+               std::string(status.hint()));
+}
+
 std::string story_of(const Status& status) {
   std::string story(status.message());
   for (Status cause = status.cause(); !cause.ok(); cause = cause.cause())
@@ -86,6 +92,23 @@ CLI::Validator whole_number(std::uint64_t least) {
     return cat("'", printable(text), "' is not a whole number from ", least, " to ", UINT64_MAX);
   };
   return {refuse, "", "whole number"};
+}
+
+constexpr double kMostNumber = 1e9;
+
+struct Bounds {
+  double least, most;
+};
+
+/// In CLI11's ranges is nan, too.
+CLI::Validator number_in(Bounds bounds, const std::string& shown) {
+  const auto refuse = [bounds](const std::string& text) -> std::string {
+    double number = 0;
+    if (CLI::detail::lexical_cast(text, number) && number >= bounds.least && number <= bounds.most)
+      return {};
+    return cat("'", printable(text), "' is not a number from ", bounds.least, " to ", bounds.most);
+  };
+  return {refuse, shown};
 }
 
 std::string whole_name(const CLI::App& app) {
@@ -135,6 +158,15 @@ std::string explain_unknown_option(const CLI::App& top, int argc, const char* co
   return {};
 }
 
+/// Help, or the version.
+Exit print_asked(const CLI::App& app, const CLI::ParseError& asked) {
+  std::ostringstream text;
+  (void)app.exit(asked, text);
+  const Status printed = print(text.str());
+  if (!printed.ok()) print_failure(app.get_name(), printed);
+  return exit_of(printed);
+}
+
 }  // namespace
 
 Option Option::required() { return Option(option_->required()); }
@@ -151,10 +183,16 @@ Option Option::between(int least, int most) {
   return Option(option_->check(CLI::Range(least, most)));
 }
 Option Option::between(double least, double most) {
-  return Option(option_->check(CLI::Range(least, most)));
+  return Option(
+      option_->check(number_in({least, most}, CLI::Range(least, most).get_description())));
 }
-Option Option::positive() { return Option(option_->check(CLI::PositiveNumber)); }
-Option Option::not_negative() { return Option(option_->check(CLI::NonNegativeNumber)); }
+Option Option::positive() {
+  constexpr double kNanosecond = 1e-9;
+  return Option(option_->check(number_in({kNanosecond, kMostNumber}, "POSITIVE")));
+}
+Option Option::not_negative() {
+  return Option(option_->check(number_in({0, kMostNumber}, "NONNEGATIVE")));
+}
 Option Option::one_of(std::initializer_list<std::string> words) {
   return Option(option_->check(CLI::IsMember(std::vector<std::string>(words))));
 }
@@ -229,7 +267,7 @@ Exit CommandLine::run(int argc, const char* const* argv) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app_->exit(error), Exit::ok;  // help, or the version
+    if (error.get_exit_code() == 0) return print_asked(*app_, error);
     std::string mistyped = explain_unknown_command(*app_, argc, argv);
     if (mistyped.empty() && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)
       mistyped = explain_unknown_option(*app_, argc, argv);

@@ -40,6 +40,8 @@ enum class Exit : int {
 
 /// corrupt is found_wrong, invalid_argument is usage, all else could_not_run.
 Exit exit_of(const Status& status);
+/// What stands behind `flag` names nothing: invalid_argument, with the words of `status`.
+Status wrong_value(std::string_view flag, const Status& status);
 
 /// What an option must be, and how --help shows it. Belongs to its Command.
 class Option {
@@ -58,8 +60,8 @@ class Option {
   Option whole(std::uint64_t least = 0);
   Option between(int least, int most);
   Option between(double least, double most);
-  Option positive();
-  Option not_negative();
+  Option positive();      ///< and at most 1e9, which is 32 years of seconds; nan is no number
+  Option not_negative();  ///< the same
   Option one_of(std::initializer_list<std::string> words);
 
  private:

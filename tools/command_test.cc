@@ -108,22 +108,46 @@ TEST(CommandTest, what_cannot_be_written_is_reported_before_the_work_begins) {
   std::filesystem::remove_all(folder);
 }
 
+/// Whether an option takes `word`, that is checked by what `check` adds.
+template <typename Number, typename Check>
+bool takes(const char* word, Check check) {
+  CommandLine line("test", "");
+  Command command = line.command().add("count", "");
+  Number number = 0;
+  check(command.option("--number", number));
+  command.when_chosen([] { return Result<Exit>(Exit::ok); });
+  ::testing::internal::CaptureStderr();
+  const Exit exit = run(line, {"count", "--number", word});
+  ::testing::internal::GetCapturedStderr();
+  return exit == Exit::ok;
+}
+
 TEST(CommandTest, whole_numbers_are_whole_and_fit) {
-  const auto takes = [](std::uint64_t least, const char* word) {
-    CommandLine line("test", "");
-    Command command = line.command().add("count", "");
-    std::uint64_t number = 0;
-    command.option("--number", number).whole(least);
-    command.when_chosen([] { return Result<Exit>(Exit::ok); });
-    ::testing::internal::CaptureStderr();
-    const Exit exit = run(line, {"count", "--number", word});
-    ::testing::internal::GetCapturedStderr();
-    return exit == Exit::ok;
-  };
-  for (const char* good : {"0", "18446744073709551615"}) EXPECT_TRUE(takes(0, good)) << good;
+  const auto whole = [](Option option) { option.whole(); };
+  for (const char* good : {"0", "18446744073709551615"})
+    EXPECT_TRUE(takes<std::uint64_t>(good, whole)) << good;
   for (const char* bad : {"", "-5", "+1", "1.5", "1x", " 1", "18446744073709551616"})
-    EXPECT_FALSE(takes(0, bad)) << bad;
-  EXPECT_FALSE(takes(1, "0"));
+    EXPECT_FALSE(takes<std::uint64_t>(bad, whole)) << bad;
+  EXPECT_FALSE(takes<std::uint64_t>("0", [](Option option) { option.whole(1); }));
+}
+
+TEST(CommandTest, numbers_are_bounded_and_nan_is_none) {
+  const auto positive = [](Option option) { option.positive(); };
+  const auto not_negative = [](Option option) { option.not_negative(); };
+  const auto share = [](Option option) { option.between(0.0, 1.0); };
+  for (const char* good : {"0.5", "1e-3", "1"}) {
+    EXPECT_TRUE(takes<double>(good, positive)) << good;
+    EXPECT_TRUE(takes<double>(good, not_negative)) << good;
+    EXPECT_TRUE(takes<double>(good, share)) << good;
+  }
+  EXPECT_TRUE(takes<double>("1e9", positive));
+  EXPECT_TRUE(takes<double>("0", not_negative));
+  EXPECT_FALSE(takes<double>("0", positive));
+  for (const char* bad : {"nan", "-nan", "inf", "-1", "1.1e9", "1e300", "x", ""}) {
+    EXPECT_FALSE(takes<double>(bad, positive)) << bad;
+    EXPECT_FALSE(takes<double>(bad, not_negative)) << bad;
+    EXPECT_FALSE(takes<double>(bad, share)) << bad;
+  }
 }
 
 }  // namespace

@@ -49,6 +49,9 @@ bool process_lives(std::uint64_t process) {
 
 Result<telemetry::FlightLog> read_flight_file(const std::string& path) {
   sys::SystemFileSystem files;
+  if (files.kind_of(path) == sys::PathKind::directory)
+    return error(Code::not_found, cat(printable(path, 256), " is a directory"),
+                 "name one of its files; `towpath top` shows all of a directory");
   TOWPATH_TRY(const auto file, files.open(path, {}));
   TOWPATH_TRY(const std::uint64_t size, file->size());
   const std::uint64_t most = telemetry::FlightRecorder::bytes_for(standard::kMostFlightRecords);

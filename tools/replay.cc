@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <towpath/core/format.h>
+#include <towpath/standard/standard.h>
 #include <towpath/sys/random.h>
 #include <towpath/sys/system_file.h>
 #include <towpath/sys/temporary_directory.h>
@@ -24,6 +25,7 @@
 #include "tools/replay/prefill.h"
 #include "tools/replay/report.h"
 #include "tools/replay/stream_run.h"
+#include "tools/traces/model.h"
 #include "tools/traces/trace_generator.h"
 #include "tools/traces/trace_reader.h"
 
@@ -209,6 +211,13 @@ Status settle_mistakes(Arguments& arguments) {
   return {};
 }
 
+Status check_names(const Options& options) {
+  const Status model = traces::model_named(options.model).status();
+  if (!model.ok()) return wrong_value("--model", model);
+  const Status backend = standard::make_registry().find(options.backend).status();
+  return backend.ok() ? Status() : wrong_value("--backend", backend);
+}
+
 /// Once: the other processes read the same.
 void report(const std::vector<standard::Remark>& remarks) {
   for (const standard::Remark& remark : remarks)
@@ -218,6 +227,7 @@ void report(const std::vector<standard::Remark>& remarks) {
 Result<Exit> run_replay(Arguments& arguments) {
   Options& options = arguments.options;
   options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
+  TOWPATH_TRY(check_names(options));
   TOWPATH_TRY(settle_mistakes(arguments));
   if (is_recording(options.trace)) {
     settle_meeting(arguments);

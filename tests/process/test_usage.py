@@ -1,4 +1,7 @@
 """`towpath` itself: help, usage, exit statuses."""
+import subprocess
+
+import towpath_command
 from towpath_command import COULD_NOT_RUN, CommandTest, OK, USAGE, main
 
 COMMANDS = [["bench"], ["doctor"], ["explain"], ["flight"], ["record"], ["replay"], ["run"], ["serve"], ["top"], ["trace"],
@@ -30,6 +33,18 @@ class UsageTest(CommandTest):
                 done = self.run_command(*words, expect=USAGE)
                 self.assertEqual(done.stdout, "")
                 self.assertIn("--help", done.stderr)
+
+    def test_help_that_cannot_be_printed_is_a_failure(self):
+        for words in (["--help"], ["bench", "--help"], ["--version"]):
+            with self.subTest(words), open("/dev/full", "w") as full:
+                done = subprocess.run([towpath_command.COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, COULD_NOT_RUN)
+                self.assertIn("standard output", done.stderr)
+
+    def test_a_directory_in_place_of_a_file_is_no_mistake_of_the_command_line(self):
+        for words in (["trace", "info"], ["flight"], ["replay", "--trace"]):
+            with self.subTest(words):
+                self.assertIn("is a directory", self.run_command(*words, self.folder, expect=COULD_NOT_RUN).stderr)
 
     def test_version_is_one_line(self):
         for words in ("version", "--version"):

@@ -27,12 +27,14 @@ std::string_view shape_of(TraceFormat format) {
 Result<std::unique_ptr<TraceReader>> TraceReader::open(sys::FileSystem& files,
                                                        const std::string& path,
                                                        std::optional<TraceFormat> format) {
+  constexpr const char* kHint =
+      "give a file in Mooncake's format, or let `towpath trace generate` make one";
+  if (files.kind_of(path) == sys::PathKind::directory)
+    return error(Code::not_found, cat(printable(path, 256), " is a directory"), kHint);
   auto file = files.open(path, {});
-  if (!file.ok()) {
-    return error(file.code(), cat("cannot open the trace ", printable(path, 256)),
-                 "give a file in Mooncake's format, or let `towpath trace generate` make one")
+  if (!file.ok())
+    return error(file.code(), cat("cannot open the trace ", printable(path, 256)), kHint)
         .because(file.status());
-  }
   std::unique_ptr<TraceReader> reader(new TraceReader(*std::move(file)));
   TOWPATH_TRY(reader->choose(format));
   return reader;
