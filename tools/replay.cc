@@ -1,6 +1,7 @@
 // `towpath replay`: replays a KV-cache trace through two processes, or more. This one is the first
 // decode worker and makes the report; it starts the others, which are this program again with
 // --role and --worker.
+#include <bit>
 #include <cstdio>
 #include <optional>
 
@@ -178,6 +179,10 @@ Status settle_trace(Arguments& arguments) {
     TOWPATH_TRY(options.format, traces::trace_format_named(arguments.format));
   }
   if (arguments.tokens_per_block != 0) {
+    if (!std::has_single_bit(arguments.tokens_per_block))
+      return error(Code::invalid_argument,
+                   cat("--tokens-per-block ", arguments.tokens_per_block, " is no power of two"),
+                   cat("use ", std::bit_floor(arguments.tokens_per_block)));
     options.tokens_per_block = arguments.tokens_per_block;
   } else if (!options.trace.empty()) {
     TOWPATH_TRY(const auto reader, open_trace(options));
@@ -193,6 +198,11 @@ Status settle_mistakes(Arguments& arguments) {
   if (injects) {
     TOWPATH_TRY(options.inject, replay::mistake_named(arguments.inject));
   }
+  if (arguments.policy == "all" && (injects || options.faults > 0 || options.kill_after != 0))
+    return error(Code::invalid_argument,
+                 "with --policy all nothing is moved: --inject, --faults and --kill-after have no "
+                 "effect",
+                 "leave them out, or name one policy");
   if (options.kill_after != 0 && (options.prefills < 2 || arguments.role != "both"))
     return error(Code::invalid_argument, "--kill-after needs another prefill, who goes on",
                  "add --prefill 2");
@@ -211,7 +221,12 @@ Status settle_mistakes(Arguments& arguments) {
   return {};
 }
 
-Status check_names(const Options& options) {
+/// What names something that there is not, whatever is replayed.
+Status check_names(const Arguments& arguments) {
+  const Options& options = arguments.options;
+  if (options.worker != 0 && arguments.role == "both")
+    return error(Code::invalid_argument, "--worker says which of several processes this is",
+                 "add --role, or leave it out");
   const Status model = traces::model_named(options.model).status();
   if (!model.ok()) return wrong_value("--model", model);
   const Status backend = standard::make_registry().find(options.backend).status();
@@ -227,11 +242,11 @@ void report(const std::vector<standard::Remark>& remarks) {
 Result<Exit> run_replay(Arguments& arguments) {
   Options& options = arguments.options;
   options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
-  TOWPATH_TRY(check_names(options));
+  TOWPATH_TRY(check_names(arguments));
   TOWPATH_TRY(settle_mistakes(arguments));
   if (is_recording(options.trace)) {
     settle_meeting(arguments);
-    return replay::run_stream(options, arguments.role);
+    return replay::run_stream(arguments);
   }
   TOWPATH_TRY(settle_trace(arguments));
   if (!arguments.tiers.empty()) {

@@ -115,8 +115,10 @@ class FlightTest(CommandTest):
         said = self.run_command("replay", "--trace", path, expect=FOUND_WRONG).stderr
         self.assertIn("line 2, column 8: expected a whole number", said)
         path.write_text(titles + "1,a,b,shm,read,system,system,64,1,1,1,done\n")
-        said = self.run_command("replay", "--trace", path, "--inject", "flip-bit", expect=USAGE).stderr
-        self.assertIn("has no requests", said)
+        for words in (["--inject", "flip-bit"], ["--policy", "all"], ["--capacities", 50], ["--format", "mooncake"],
+                      ["--model", "qwen3-8b"], ["--tiers", "kvbm"], ["--tokens-per-block", 16]):
+            said = self.run_command("replay", "--trace", path, *words, expect=USAGE).stderr
+            self.assertIn(f"has no requests and no blocks: {words[0]}", said)
 
     def test_people_see_a_table_and_only_the_last_when_they_ask(self):
         path = self.file_of("initiator", self.run_bench(*SMALL))

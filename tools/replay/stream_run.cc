@@ -1,6 +1,7 @@
 #include "tools/replay/stream_run.h"
 
 #include <optional>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -16,16 +17,25 @@
 namespace towpath::tools::replay {
 namespace {
 
-Status check_fits_stream(const Options& options) {
-  const auto refuse = [](const char* what) {
-    return error(Code::invalid_argument,
-                 cat("a recording of transfers has no requests and no blocks: ", what,
-                     " makes no sense for it"),
-                 "leave it out, or replay a trace of requests");
-  };
-  if (options.prefills > 1 || options.decodes > 1) return refuse("--prefill or --decode");
-  if (options.inject != Mistake::none || options.faults > 0) return refuse("--inject or --faults");
-  if (!options.report.empty()) return refuse("--report");
+Status check_fits_stream(const Arguments& arguments) {
+  const Options& options = arguments.options;
+  const Arguments usual;
+  const std::pair<bool, const char*> unfit[] = {
+      {options.prefills > 1 || options.decodes > 1, "--prefill or --decode"},
+      {options.inject != Mistake::none || options.faults > 0, "--inject or --faults"},
+      {!options.report.empty(), "--report"},
+      {arguments.policy != usual.policy, "--policy"},
+      {options.capacities != usual.options.capacities, "--capacities"},
+      {!arguments.format.empty(), "--format"},
+      {options.model != usual.options.model, "--model"},
+      {!arguments.tiers.empty(), "--tiers"},
+      {arguments.tokens_per_block != 0, "--tokens-per-block"}};
+  for (const auto& [given, what] : unfit)
+    if (given)
+      return error(Code::invalid_argument,
+                   cat("a recording of transfers has no requests and no blocks: ", what,
+                       " makes no sense for it"),
+                   "leave it out, or replay a trace of requests");
   return {};
 }
 
@@ -52,8 +62,10 @@ Result<StreamOutcome> play(const Options& options, const Stream& stream, bool al
 
 }  // namespace
 
-Result<Exit> run_stream(const Options& options, const std::string& role) {
-  TOWPATH_TRY(check_fits_stream(options));
+Result<Exit> run_stream(const Arguments& arguments) {
+  const Options& options = arguments.options;
+  const std::string& role = arguments.role;
+  TOWPATH_TRY(check_fits_stream(arguments));
   TOWPATH_TRY(const auto recorded, read_recording(options.trace, options.limit));
   TOWPATH_TRY(const Stream stream, plan_stream(recorded));
   if (role == "prefill") {

@@ -2,18 +2,17 @@
 // Thread: the main one.
 #pragma once
 
-#include <string>
-
 #include <towpath/core/result.h>
 
 #include "tools/command.h"
-#include "tools/replay/options.h"
+#include "tools/replay/arguments.h"
 
 namespace towpath::tools::replay {
 
-/// `role` is that of this process: "prefill" owns the memory, "decode" moves the bytes, "both" is
-/// decode and starts the other. Prints the report.
-/// Errors: those of reading the recording, of the player and of the owner.
-Result<Exit> run_stream(const Options& options, const std::string& role);
+/// By its role this process owns the memory ("prefill"), moves the bytes ("decode"), or moves them
+/// and starts the other ("both"). Prints the report.
+/// Errors: invalid_argument (options that are of a trace of requests), those of reading the
+/// recording, of the player and of the owner.
+Result<Exit> run_stream(const Arguments& arguments);
 
 }  // namespace towpath::tools::replay
