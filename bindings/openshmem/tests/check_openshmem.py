@@ -160,6 +160,16 @@ class OpenshmemTest(unittest.TestCase):
         source.write_text(SUM)
         output(f"{ARGS.wrappers}/towpath-shmcc", "-c", source, "-o", self.folder / "part.o")
 
+    def test_the_wrapper_may_lie_in_a_folder_with_a_space(self):
+        folder = self.folder.resolve() / "a folder"
+        folder.mkdir()
+        wrapper = shutil.copy(f"{ARGS.wrappers}/installed/towpath-shmcc", folder)
+        done = subprocess.run([wrapper, "one.c", "-DTEXT=a b"], check=True, capture_output=True, text=True,
+                              env={**os.environ, "SHMEM_CC": "printf <%s>\\n"})
+        words = re.findall(r"<(.*)>\n", done.stdout)
+        self.assertEqual([word[:2] for word in words], ["-I", "on", "-D", "-L", "-W", "-l"], done.stdout)
+        self.assertTrue(words[0].startswith(f"-I{folder}/"), words)
+
     def test_the_example_counts(self):
         program = self.build((HEADERS.parents[1] / "examples" / "openshmem_primes.c").read_text(), "-O2")
         self.assertEqual(self.run_pes(4, program).stdout, "4 PEs found 9592 primes below 100000\n")
