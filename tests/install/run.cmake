@@ -42,6 +42,9 @@ file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
 run(${CMAKE_COMMAND} -S ${OUTSIDE} -B ${WORK}/build -G Ninja -D CMAKE_PREFIX_PATH=${WORK}/prefix
     -D CMAKE_CXX_COMPILER=${COMPILER} "-DCMAKE_CXX_FLAGS=${FLAGS}" -D WANTED=${VERSION})
+# A package that may be left out says why it is not there.
+run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH= PKG_CONFIG_LIBDIR=${WORK} ${CMAKE_COMMAND} -S ${OUTSIDE} -B ${WORK}/lacking
+    -G Ninja -D CMAKE_PREFIX_PATH=${WORK}/prefix -D CMAKE_CXX_COMPILER=${COMPILER} -D LACKING=liburing)
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/outside)
 run(${WORK}/build/outside_shared)
