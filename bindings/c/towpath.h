@@ -4,7 +4,8 @@
  *
  *   Result      TOWPATH_OK, or a code that says why not; then `error`, where it is not null,
  *               has the code and the sentence, with cause and hint. Outputs are written only
- *               on success. A pointer that is needed and null is TOWPATH_INVALID_ARGUMENT.
+ *               on success, but where a function says otherwise. A pointer that is needed and
+ *               null is TOWPATH_INVALID_ARGUMENT.
  *
  *   Structs     Options and the like begin with `size`: set it to sizeof of the struct (macro
  *               TOWPATH_INIT), so that a later library knows which fields you have.

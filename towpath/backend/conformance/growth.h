@@ -2,7 +2,7 @@
 // their number.
 //
 // A suite does three hundred rounds, which shows a descriptor or a KiB that each leaves behind;
-// `--rounds=10000` on the command line (`./dev test --label long`) does as many as it says, and
+// `--rounds=10000` on the command line (`./dev test -l long`) does as many as it says, and
 // allows no more growth: 27 bytes show. Thread: one.
 #pragma once
 
