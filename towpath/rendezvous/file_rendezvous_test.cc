@@ -45,7 +45,8 @@ class FileRendezvousTest : public ::testing::Test {
   bool exists(const std::string& file) { return access(directory_.file(file).c_str(), F_OK) == 0; }
   std::set<std::string> own_files() {
     std::set<std::string> own;
-    for (const std::string& file : sys::SystemFileSystem().list(directory_.path()).value())
+    const auto all = sys::SystemFileSystem().list(directory_.path());
+    for (const std::string& file : all.value())
       if (sys::is_own_file(file)) own.insert(file);
     return own;
   }
