@@ -71,10 +71,7 @@ Status Dispatcher::check(const backend::Segment& segment, bool write) const {
     return error(Code::not_found, cat(to_string(disk.record().region), " was deregistered"),
                  "keep the registration as long as its file is used");
   const OpenFile& file = disk.file();
-  if (!file.allows(write))
-    return error(Code::denied,
-                 cat(file.name(), " is open for ", write ? "reading" : "writing", " only"),
-                 "open it O_RDWR before its region is registered");
+  if (!file.allows(write)) return file.access_refusal(write);
   return {};
 }
 

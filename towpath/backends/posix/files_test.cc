@@ -7,6 +7,7 @@
 #include <towpath/backends/posix/open_file.h>
 #include <towpath/backends/posix/posix_fixture.h>
 #include <towpath/backends/posix/scripted_engine.h>
+#include <towpath/sys/testing/few_descriptors.h>
 
 namespace towpath::backends::posix {
 namespace {
@@ -117,6 +118,31 @@ TEST_F(PosixFilesTest, synchronous_writes_stay_so_on_both_ways) {
   ASSERT_TRUE(kept.ok() && (*kept)->has_twin());
   const int flags = ::fcntl((*kept)->engine_file(Path::buffered).fd, F_GETFL);
   EXPECT_EQ(flags & (O_DSYNC | O_DIRECT), O_DSYNC);
+}
+
+TEST_F(PosixFilesTest, writes_go_to_their_offset_where_the_users_descriptor_appends) {
+  const sys::Fd opened(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  ASSERT_EQ(::ftruncate(opened.get(), 16'384), 0);
+  EXPECT_TRUE(write_to(file(path, opened.get())).status.ok());
+  EXPECT_TRUE(holds_the_bytes());
+  EXPECT_EQ(::lseek(opened.get(), 0, SEEK_END), 16'384);
+  EXPECT_NE(::fcntl(opened.get(), F_GETFL) & O_APPEND, 0) << "the user's flags are the user's";
+}
+
+TEST_F(PosixFilesTest, a_descriptor_that_appends_and_cannot_be_opened_again_takes_no_writes) {
+  const sys::Fd opened(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  ASSERT_TRUE(opened);
+  ScriptedEngine engine;
+  Counters counters;
+  const sys::testing::FewDescriptors few(1);  // the duplicate takes it
+  const auto kept = OpenFile::open({.fd = opened.get()}, engine, counters);
+  ASSERT_TRUE(kept.ok()) << kept.status().to_string();
+  EXPECT_TRUE((*kept)->allows(false));
+  EXPECT_FALSE((*kept)->allows(true));
+  EXPECT_EQ((*kept)->access_refusal(true).code(), Code::denied);
+  EXPECT_THAT((*kept)->access_refusal(true).to_string(),
+              AllOf(HasSubstr("O_APPEND"), HasSubstr("cannot open /proc/self/fd/")));
+  EXPECT_THAT((*kept)->describe(), HasSubstr("all writes refused (O_APPEND"));
 }
 
 TEST_F(PosixFilesTest, files_are_queried_in_their_order) {

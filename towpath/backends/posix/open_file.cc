@@ -1,4 +1,5 @@
 #include <cerrno>
+#include <utility>
 
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -19,15 +20,31 @@ Status check_type(int fd, mode_t mode) {
                "register a regular file or a device");
 }
 
-// What the twin takes over: who asked for synchronous writes gets them on both ways.
+// What is opened again takes over: synchronous writes stay so on every path.
 constexpr int kKeptFlags = O_ACCMODE | O_SYNC | O_DSYNC;
+
+/// Opens the file of `main` again, with those of the user's flags that are in `kept`; or says why
+/// not.
+sys::Fd open_again(const OpenFile::Parts& parts, int kept, std::string& refusal) {
+  const std::string link = cat("/proc/self/fd/", parts.main.get());
+  sys::Fd fd(::open(link.c_str(), (parts.identity.flags & kept) | O_CLOEXEC));
+  if (!fd) refusal = sys::os_error(errno, cat("cannot open ", link)).to_string();
+  return fd;
+}
+
+/// With O_APPEND the kernel writes at the end of the file, whatever the offset (pwrite(2), BUGS).
+/// A duplicate shares the flag with the user's descriptor, so it is opened again without.
+void prepare_offsets(OpenFile::Parts& parts) {
+  sys::Fd plain = open_again(parts, kKeptFlags | O_DIRECT, parts.append_refusal);
+  if (plain)
+    parts.main = std::move(plain);
+  else
+    parts.writable = false;
+}
 
 /// Opens the twin, and looks whether the direct descriptor really is one.
 void prepare_direct(OpenFile::Parts& parts) {
-  const std::string link = cat("/proc/self/fd/", parts.main.get());
-  const int flags = (parts.identity.flags & kKeptFlags) | O_CLOEXEC;
-  parts.twin.reset(::open(link.c_str(), flags));
-  if (!parts.twin) parts.twin_refusal = sys::os_error(errno, cat("cannot open ", link)).to_string();
+  parts.twin = open_again(parts, kKeptFlags, parts.twin_refusal);
   const sys::DirectProbe probe = sys::probe_direct(parts.main.get(), parts.writable);
   parts.direct_refusal = probe.refusal;
   if (probe.direct) parts.alignment = probe.alignment;
@@ -59,6 +76,7 @@ Result<std::shared_ptr<OpenFile>> OpenFile::open(const Source& source, sys::File
   parts.readable = access != O_WRONLY;
   parts.writable = access != O_RDONLY;
   parts.engine = &engine;
+  if (parts.writable && (parts.identity.flags & O_APPEND) != 0) prepare_offsets(parts);
   if ((parts.identity.flags & O_DIRECT) != 0) prepare_direct(parts);
   parts.held = {counters.files(parts.alignment > 1), 1};
   return std::make_shared<OpenFile>(std::move(parts));
@@ -96,6 +114,16 @@ Result<std::uint64_t> OpenFile::size() const {
   return bytes;
 }
 
+Status OpenFile::access_refusal(bool write) const {
+  if (write && !parts_.append_refusal.empty())
+    return error(Code::denied,
+                 cat(name(), " is open with O_APPEND, which ignores the offset of a write, and ",
+                     "cannot be opened without it: ", parts_.append_refusal),
+                 "open it without O_APPEND before its region is registered");
+  return error(Code::denied, cat(name(), " is open for ", write ? "reading" : "writing", " only"),
+               "open it O_RDWR before its region is registered");
+}
+
 Status OpenFile::unaligned_refusal() const {
   return error(Code::invalid_argument,
                cat("an unaligned write to ", name(), ", which is O_DIRECT in units of ",
@@ -106,6 +134,8 @@ Status OpenFile::unaligned_refusal() const {
 std::string OpenFile::describe() const {
   std::string out = main_.slot != sys::kNoSlot ? "registered file" : "file";
   if (!slot_refusal_.empty()) out += cat(" (not registered: ", slot_refusal_, ")");
+  if (!parts_.append_refusal.empty())
+    out += cat("; all writes refused (O_APPEND: ", parts_.append_refusal, ")");
   if (!direct()) {
     out += ", through the page cache";
     if (!parts_.direct_refusal.empty())

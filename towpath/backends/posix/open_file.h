@@ -2,7 +2,8 @@
 //
 // It owns descriptors of its own (duplicates), so that a user who closes theirs too early, and a
 // unauthenticated connection file that then gets the number, cannot be hit. For O_DIRECT files
-// there are two: the direct one, and a buffered twin for what is not aligned.
+// there are two: the direct one, and a buffered twin for what is not aligned. A file with O_APPEND
+// is opened again without it, or takes no writes: they would not go to their offsets.
 //
 // The rule that keeps the two coherent: O_DIRECT writes and buffered writes of one file are never
 // in flight together. The first unaligned write turns the file's writes to the twin for good
@@ -37,13 +38,14 @@ class OpenFile {
   struct Parts {
     std::string name;  ///< for messages
     Identity identity;
-    sys::Fd main;                 ///< as the user opened it
+    sys::Fd main;                 ///< as the user opened it, but for O_APPEND
     sys::Fd twin;                 ///< without O_DIRECT; only for O_DIRECT files
     std::uint64_t alignment = 1;  ///< of direct I/O; 1: the file is buffered
     bool readable = true;
     bool writable = true;
     std::string direct_refusal;         ///< why an O_DIRECT file goes through the page cache anyway
     std::string twin_refusal;           ///< why an O_DIRECT file has no twin
+    std::string append_refusal;         ///< why a file with O_APPEND takes no writes
     sys::FileEngine* engine = nullptr;  ///< outlives the file; null in tests of what needs none
     Held held;
   };
@@ -68,6 +70,8 @@ class OpenFile {
   bool direct() const noexcept { return parts_.alignment > 1; }
   std::uint64_t alignment() const noexcept { return parts_.alignment; }
   bool allows(bool write) const noexcept { return write ? parts_.writable : parts_.readable; }
+  /// Why allows() is false.
+  Status access_refusal(bool write) const;
   bool has_twin() const noexcept { return static_cast<bool>(parts_.twin); }
 
   /// Whether it is O_DIRECT and has no other way for what is not aligned; then the reason.
