@@ -57,6 +57,22 @@ void LeaderFollower::wake() noexcept {
   woken_.wake_all();
 }
 
+/// The lead, if nobody has it. Given up also where what the leader calls runs out of memory.
+class LeaderFollower::Lead {
+ public:
+  explicit Lead(LeaderFollower& room) : room_(room), is_held_(room.take_lead()) {}
+  Lead(const Lead&) = delete;
+  Lead& operator=(const Lead&) = delete;
+  ~Lead() {
+    if (is_held_) room_.give_up_lead();
+  }
+  explicit operator bool() const noexcept { return is_held_; }
+
+ private:
+  LeaderFollower& room_;
+  const bool is_held_;
+};
+
 bool LeaderFollower::take_lead() {
   run::MutexLock lock(mutex_);
   if (std::exchange(led_, true)) return false;
@@ -110,9 +126,9 @@ void LeaderFollower::wait(const Wait& wait, const Condition& ready,
                           const std::function<bool()>& progress) {
   if (ready()) return;
   if (wait.timeout <= Duration(0)) {  // who polls makes progress too, unless somebody is at it
-    if (!take_lead()) return;
-    (void)progress();
-    return give_up_lead();
+    const Lead lead(*this);
+    if (lead) (void)progress();
+    return;
   }
   const Instant until = options_.clock.now() + wait.timeout;
   Duration slept{0};
@@ -122,14 +138,14 @@ void LeaderFollower::wait(const Wait& wait, const Condition& ready,
     return until == Instant::never() || options_.clock.now() < until;
   };
   while (!ready() && has_time()) {
-    if (!take_lead()) {
+    const Lead lead(*this);
+    if (!lead) {
       slept += follow(until, ready);
       continue;
     }
     while (!ready() && has_time()) {
       if (!progress() && !ready()) slept += sleep_leading(until, ready);
     }
-    give_up_lead();
   }
 }
 
@@ -137,9 +153,9 @@ void LeaderFollower::wait(const Wait& wait, const Condition& ready,
 void LeaderFollower::sleep_until_work(Duration timeout) {
   const Instant until = options_.clock.now() + timeout;
   const auto never = [] { return false; };
-  if (!take_lead()) return (void)follow(until, never);
+  const Lead lead(*this);
+  if (!lead) return (void)follow(until, never);
   (void)doze(leader_, time_until(until));
-  give_up_lead();
 }
 
 // ---- in the background

@@ -54,7 +54,7 @@ class LeaderFollower {
   static Result<std::unique_ptr<LeaderFollower>> open(Options options);
 
   /// Returns when `ready`, or after the time; without any time, after one `progress`, which returns
-  /// whether there is more to do.
+  /// whether there is more to do. What `progress` throws (std::bad_alloc) ends the wait.
   void wait(const Wait& wait, const Condition& ready, const std::function<bool()>& progress);
   /// Sleeps until there is something to make progress with, somebody calls wake(), or the time is
   /// up.
@@ -86,6 +86,7 @@ class LeaderFollower {
 
   explicit LeaderFollower(Options options) : options_(std::move(options)) {}
 
+  class Lead;
   bool take_lead();
   void give_up_lead();
   Duration time_until(Instant until) const;

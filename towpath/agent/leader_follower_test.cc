@@ -1,4 +1,5 @@
 #include <atomic>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -142,6 +143,18 @@ TEST(LeaderFollowerTest, wait_ends_with_its_time) {
   room.room->wait(
       {.timeout = std::chrono::milliseconds(1), .counts_sleep = true}, [] { return false; },
       [] { return false; });
+}
+
+TEST(LeaderFollowerTest, who_runs_out_of_memory_leads_no_longer) {
+  Room room;
+  const auto never = [] { return false; };
+  const auto fails = []() -> bool { throw std::bad_alloc(); };
+  for (const Duration timeout : {Duration(0), Duration(std::chrono::hours(1))}) {
+    EXPECT_THROW(room.room->wait({timeout}, never, fails), std::bad_alloc);
+    bool leads = false;
+    room.room->wait({Duration(0)}, never, [&] { return leads = true; });
+    EXPECT_TRUE(leads) << "nobody makes progress any more";
+  }
 }
 
 /// A thread in the background, and how often it made progress.
