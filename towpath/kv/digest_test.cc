@@ -61,7 +61,7 @@ TEST(DigestTest, is_the_same_in_every_layout_and_slot_and_another_for_every_chan
 }
 
 TEST(DigestTest, of_a_block_in_another_format_is_another_or_none) {
-  constexpr std::size_t kTokens = 8, kHeads = 2, kPiece = 4;  // bytes of a token's head
+  constexpr std::size_t kOfBlock = 8, kHeads = 2, kPiece = 4;  // tokens; heads; bytes of one
   memory::testing::EventLog log;
   memory::testing::RecordingRegistrar registrar(log, {});
   const auto build = [&](layout::BlockFormat format) {
@@ -82,10 +82,10 @@ TEST(DigestTest, of_a_block_in_another_format_is_another_or_none) {
   for (std::uint64_t page = 0; page < 8; ++page) {
     const ByteSpan from = nhd.bytes({0, page / 2, page % 2}).value();
     const ByteSpan to = hnd.bytes({0, page / 2, page % 2}).value();
-    for (std::size_t token = 0; token < kTokens; ++token)
+    for (std::size_t token = 0; token < kOfBlock; ++token)
       for (std::size_t head = 0; head < kHeads; ++head)
         std::ranges::copy(from.subspan((token * kHeads + head) * kPiece, kPiece),
-                          to.subspan((head * kTokens + token) * kPiece).begin());
+                          to.subspan((head * kOfBlock + token) * kPiece).begin());
   }
   Digester digester(5);
   EXPECT_NE(digest_block(digester, nhd, 0).value(), digest_block(digester, hnd, 0).value());
