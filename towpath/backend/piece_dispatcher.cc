@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <new>
 
 #include <towpath/backend/piece_dispatcher.h>
+#include <towpath/backend/raised.h>
 #include <towpath/backend/segment_check.h>
 #include <towpath/core/check.h>
 
@@ -38,20 +40,27 @@ void PieceDispatcher::start(PieceOperation& operation, const Request& request) {
   operation.active_ = true;
   operation.cancelled_ = operation.stopped_ = false;
   operation.progress_.start(request.segments);
-  if (Status bad =
-          check_segments(request.segments,
-                         [&](const Segment& segment) { return check(segment, operation.write_); });
-      !bad.ok())
+  if (Status bad = prepare(operation); !bad.ok())
     return complete(operation, {.status = std::move(bad)});
-  operation.begin();
   if (!operation.has_more()) return complete(operation, operation.progress_.close(false));
   queue_.push_back(operation);
   if (busy_) return;
-  busy_ = true;
+  const Raised busy(busy_);
   launch_some();
   flush_or_linger();
   if (in_flight_ != 0 && reap_some() != 0 && !lingers_) flush();  // what goes on
-  busy_ = false;
+}
+
+Status PieceDispatcher::prepare(PieceOperation& operation) {
+  try {
+    TOWPATH_TRY(check_segments(operation.segments_, [&](const Segment& segment) {
+      return check(segment, operation.write_);
+    }));
+    operation.begin();
+    return {};
+  } catch (const std::bad_alloc&) {
+    return operation.progress_.no_memory();
+  }
 }
 
 void PieceDispatcher::cancel(PieceOperation& operation) {
@@ -95,14 +104,13 @@ bool PieceDispatcher::touches(const Memory& memory) const noexcept {
 
 bool PieceDispatcher::progress() {
   if (busy_) return true;  // from inside an event
-  busy_ = true;
+  const Raised busy(busy_);
   has_started_ = false;
   if (lingers_) idle_calls_ = 0;  // wait_fd() was readable for this call, which answers it
   bool worked = reap_some() != 0;
   worked = submit_some() || worked;
   if (!worked && idle_calls_++ % kClearEvery == 0) worked = look_once_more();
   if (worked) idle_calls_ = 0;
-  busy_ = false;
   return worked || unflushed_;
 }
 
@@ -162,7 +170,7 @@ bool PieceDispatcher::launch_some() {
     }
     started = true;
     waiting = 0;
-    if (operation.has_more()) {
+    if (operation.has_more() && !operation.progress_.has_no_memory()) {
       queue_.rotate();
       continue;
     }
@@ -175,7 +183,12 @@ bool PieceDispatcher::launch_some() {
 PieceDispatcher::Take PieceDispatcher::launch(PieceOperation& operation,
                                               std::uint64_t& copy_budget) {
   PieceFlight& flight = *free_.back();
-  const Take taken = take(operation, flight);
+  Take taken = Take::settled;
+  try {
+    taken = take(operation, flight);
+  } catch (const std::bad_alloc&) {  // whether it is behind that piece is not known: none follows
+    operation.progress_.note_no_memory();
+  }
   if (taken == Take::copied || (taken == Take::ready && flight.copies))
     copy_budget -= std::min(copy_budget, flight.length);
   if (taken != Take::ready) return taken;
@@ -193,7 +206,13 @@ PieceDispatcher::Take PieceDispatcher::launch(PieceOperation& operation,
 
 void PieceDispatcher::submit(PieceFlight& flight) {
   flight.id += 1ULL << kIndexBits;
-  if (const Status bad = hand_in(flight); !bad.ok()) return fail_part(flight, bad);
+  Status bad;
+  try {
+    bad = hand_in(flight);
+  } catch (const std::bad_alloc&) {
+    bad = flight.operation->progress_.no_memory();
+  }
+  if (!bad.ok()) return fail_part(flight, bad);
   unflushed_ = true;
   is_urgent_ = is_urgent_ || !flight.can_linger;
   unflushed_bytes_ += flight.remaining();
@@ -202,7 +221,10 @@ void PieceDispatcher::submit(PieceFlight& flight) {
 void PieceDispatcher::flush() {
   if (!unflushed_) return;
   counters_.batches.add();
-  unflushed_ = !engine_.flush();
+  try {
+    unflushed_ = !engine_.flush();
+  } catch (const std::bad_alloc&) {  // as one that is refused
+  }
   lingers_ = false;
   if (unflushed_) return;
   is_urgent_ = false;
@@ -218,11 +240,23 @@ std::size_t PieceDispatcher::reap_some() {
     const bool known = index < flights_.size() && flights_[index]->operation != nullptr &&
                        flights_[index]->id == done.id;
     if (known)
-      settle(*flights_[index], done.result);
+      settle_or_fail(*flights_[index], done.result);
     else
       counters_.strays.add();
   }
   return count;
+}
+
+// What runs out of memory in settle() has not answered yet, or has reported an end: nothing of it
+// keeps the others of a batch from theirs.
+void PieceDispatcher::settle_or_fail(PieceFlight& flight, std::int32_t result) {
+  const std::uint64_t id = flight.id;
+  try {
+    return settle(flight, result);
+  } catch (const std::bad_alloc&) {
+  }
+  if (flight.operation != nullptr && flight.id == id)
+    fail_part(flight, flight.operation->progress_.no_memory());
 }
 
 // ---- What an answer means for a piece

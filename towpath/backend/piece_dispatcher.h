@@ -15,7 +15,8 @@
 //
 // Invariants:
 //   - Bytes count as in place only when the engine said so.
-//   - An operation completes when nothing of it is in the engine any more.
+//   - An operation completes when nothing of it is in the engine any more, also where memory runs
+//     out: what no memory is left for has failed.
 //   - While pieces linger, wait_fd() is readable.
 // Thread: loop. Cost: no allocation, lock or system call per piece; one flush per batch.
 #pragma once
@@ -95,6 +96,7 @@ class PieceDispatcher {
  private:
   friend class PieceOperation;
   void start(PieceOperation& operation, const Request& request);
+  Status prepare(PieceOperation& operation);
   void cancel(PieceOperation& operation);
 
   bool look_once_more();
@@ -106,6 +108,7 @@ class PieceDispatcher {
   Take launch(PieceOperation& operation, std::uint64_t& copy_budget);
   void flush();
   std::size_t reap_some();
+  void settle_or_fail(PieceFlight& flight, std::int32_t result);
   std::uint64_t end_of_extent(const PieceFlight& flight) const;
   void release(PieceFlight& flight);
   void complete_if_quiesced(PieceOperation& operation);

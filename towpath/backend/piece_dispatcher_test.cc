@@ -8,6 +8,7 @@
 namespace towpath::backend {
 namespace {
 
+using testing::fails_at;
 using ::testing::HasSubstr;
 using testing::ToyDispatcher;
 using testing::ToyEngine;
@@ -393,6 +394,59 @@ TEST_F(PieceDispatcherTest, an_operation_can_be_destroyed_in_its_completion) {
   engine.end(0);
   dispatcher->progress();
   EXPECT_EQ(operation, nullptr);
+}
+
+// ---- Without memory
+
+TEST_F(PieceDispatcherTest, a_piece_that_is_handed_in_or_settled_without_memory_has_failed) {
+  dispatcher->on_hand_in = fails_at(1);
+  dispatcher->on_settle = fails_at(2);
+  read({segment(0, 4 * kPiece)});
+  engine.automatic = true;
+  progress();
+  ASSERT_EQ(events.count(*operation), 1U);
+  EXPECT_EQ(outcome().status.code(), Code::exhausted);
+  EXPECT_EQ(outcome().bytes, 2 * kPiece);
+  ASSERT_EQ(outcome().failures.size(), 1U);
+  EXPECT_EQ(outcome().failures[0].bytes, 2 * kPiece);
+}
+
+TEST_F(PieceDispatcherTest, what_cannot_be_cut_without_memory_fails_when_its_pieces_are_back) {
+  dispatcher->on_take = fails_at(2);
+  read({segment(0, 5 * kPiece)});
+  engine.end(0);
+  dispatcher->progress();
+  EXPECT_EQ(events.count(*operation), 0U) << "a piece is in the engine";
+  engine.end(0);
+  progress();
+  ASSERT_EQ(events.count(*operation), 1U);
+  EXPECT_EQ(outcome().status.code(), Code::exhausted);
+  EXPECT_EQ(outcome().bytes, 2 * kPiece);
+  read({segment(0, kPiece)});
+  engine.end(0);
+  progress();
+  EXPECT_TRUE(outcome().status.ok()) << "the next one is another";
+}
+
+TEST_F(PieceDispatcherTest, an_event_without_memory_holds_up_nothing) {
+  const auto second = dispatcher->make_operation();
+  read({segment(0, kPiece)});
+  read(*second, {segment(kPiece, kPiece)});
+  events.after_complete = [fails = fails_at(0)](Operation&) { fails(); };
+  engine.end(0);
+  engine.end(0);
+  progress();
+  EXPECT_EQ(events.count(*operation), 1U);
+  EXPECT_EQ(events.count(*second), 1U) << "it came back with the first";
+  events.after_complete = [fails = fails_at(0)](Operation&) { fails(); };
+  dispatcher->refusal = error(Code::unsupported, "no such piece");
+  EXPECT_THROW(read({segment(0, kPiece)}), std::bad_alloc);
+  dispatcher->refusal = {};
+  read({segment(0, kPiece)});
+  ASSERT_EQ(engine.waiting.size(), 1U) << "nothing is started any more";
+  engine.end(0);
+  progress();
+  EXPECT_TRUE(outcome().status.ok());
 }
 
 // ---- The engine's moods

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <towpath/backend/request_progress.h>
@@ -17,15 +18,21 @@ void RequestProgress::start(Segments segments) noexcept {
   segments_ = segments;
   bytes_ = 0;
   failures_.clear();
+  has_no_memory_ = false;
 }
 
-void RequestProgress::failed(const Position& start, std::uint64_t bytes, const Status& why) {
+void RequestProgress::failed(const Position& start, std::uint64_t bytes,
+                             const Status& why) noexcept {
   Position at = first_byte(segments_, start);
-  while (bytes != 0 && at.segment < segments_.size()) {
-    const std::uint64_t missing = std::min(bytes, rest_of_extent(segments_, at));
-    if (!add(at, missing, why)) return;
-    bytes -= missing;
-    at = advance(segments_, at, missing);
+  try {
+    while (bytes != 0 && at.segment < segments_.size()) {
+      const std::uint64_t missing = std::min(bytes, rest_of_extent(segments_, at));
+      if (!add(at, missing, why)) return;
+      bytes -= missing;
+      at = advance(segments_, at, missing);
+    }
+  } catch (const std::bad_alloc&) {
+    note_no_memory();
   }
 }
 
@@ -46,7 +53,15 @@ bool RequestProgress::add(const Position& at, std::uint64_t missing, const Statu
   return true;
 }
 
-Completion RequestProgress::close(bool stopped) {
+Completion RequestProgress::close(bool stopped) noexcept {
+  try {
+    if (stopped || !has_no_memory_) return outcome(stopped);
+  } catch (const std::bad_alloc&) {  // it has ended all the same
+  }
+  return {.status = no_memory_, .bytes = bytes_};
+}
+
+Completion RequestProgress::outcome(bool stopped) {
   if (stopped) {
     failures_.clear();
     return {.status = error(Code::cancelled, cat("stopped after ", bytes_, " bytes")),

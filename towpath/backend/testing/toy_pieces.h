@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include <towpath/backend/piece_dispatcher.h>
@@ -92,6 +93,13 @@ class ToyOperation final : public PieceOperation {
   Position at_;
 };
 
+/// Throws once, at its call number `at`.
+inline std::function<void()> fails_at(int at) {
+  return [left = at]() mutable {
+    if (left-- == 0) throw std::bad_alloc();
+  };
+}
+
 class ToyDispatcher final : public PieceDispatcher {
  public:
   static constexpr std::int32_t kAgain = -1;  ///< the answer that is worth a retry
@@ -107,6 +115,8 @@ class ToyDispatcher final : public PieceDispatcher {
   }
 
   Status refusal;  ///< of hand_in()
+  /// Called first; may throw.
+  std::function<void()> on_take, on_hand_in, on_settle;
   bool can_linger = false;
   std::uint64_t unit = 1;
 
@@ -115,11 +125,13 @@ class ToyDispatcher final : public PieceDispatcher {
     return segment.length > 1U << 20U ? error(Code::unsupported, "too long for a toy") : Status();
   }
   Take take(PieceOperation& operation, PieceFlight& flight) override {
+    if (on_take) on_take();
     static_cast<ToyOperation&>(operation).next(flight);
     flight.can_linger = can_linger;
     return Take::ready;
   }
   Status hand_in(PieceFlight& flight) override {
+    if (on_hand_in) on_hand_in();
     if (!refusal.ok()) return refusal;
     const Extent extent = extent_at(flight.operation->segments(), flight.at());
     std::byte* local = bytes_at(extent.local_address, 1).data();
@@ -130,6 +142,7 @@ class ToyDispatcher final : public PieceDispatcher {
     return {};
   }
   void settle(PieceFlight& flight, std::int32_t result) override {
+    if (on_settle) on_settle();
     if (flight.operation->cancelled() && result != 0) return stop(flight);
     if (result == kAgain && retry(flight, kMaxRetries)) return;
     if (result != 0 && isolate(flight)) return;
