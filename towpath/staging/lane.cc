@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <new>
 
+#include <towpath/backend/raised.h>
 #include <towpath/core/check.h>
 #include <towpath/core/format.h>
 #include <towpath/staging/lane.h>
@@ -143,9 +145,9 @@ void Lane::start(StagedOperation& operation, const backend::Request& request) {
 }
 
 void Lane::cancel(StagedOperation& operation) {
-  if (!operation.active_ || operation.cancelled_) return;
-  operation.cancelled_ = true;
-  operation.stopped_ = operation.turn_.queued;
+  if (!operation.active_) return;
+  operation.cancelled_ = true;  // perhaps again: memory may have run out before all was asked
+  operation.stopped_ = operation.stopped_ || operation.turn_.queued;
   queue_.remove(operation);
   if (operation.in_flight_ == 0) return complete_if_quiesced(operation);
   for (const auto& flight : flights_) {
@@ -176,12 +178,10 @@ void Lane::catch_up() {
 }
 
 bool Lane::step() {
-  busy_ = true;
+  const backend::Raised busy(busy_);
   bool worked = false;
   for (const auto& flight : flights_) worked = advance(*flight) || worked;
-  worked = launch() || worked;
-  busy_ = false;
-  return worked;
+  return launch() || worked;
 }
 
 bool Lane::launch() {
@@ -233,10 +233,15 @@ void Lane::move(Flight& flight) {
 
 void Lane::copy(Flight& flight, bool to_device) {
   flight.state = Flight::State::copying;
-  if (const Status given = start_copy(flight, to_device); !given.ok()) {
-    flight.fail(given);
-    finish(flight);
+  Status given;
+  try {
+    given = start_copy(flight, to_device);
+  } catch (const std::bad_alloc&) {  // then nothing of it moves
+    given = flight.operation->progress_.no_memory();
   }
+  if (given.ok()) return;
+  flight.fail(given);
+  finish(flight);
 }
 
 Status Lane::start_copy(Flight& flight, bool to_device) {

@@ -4,7 +4,7 @@
 // Bounded: an operation that finds no slot waits for its turn. Invariants: a slot is used again
 // only when neither the backend nor a stream touches it; bytes count as in place when they are at
 // their end, not in the slot; an operation completes when no slot holds anything of it.
-// Thread: loop. Cost: no allocation per slot once all slots were used.
+// Thread: loop. Cost: no allocation per slot.
 #pragma once
 
 #include <array>
@@ -55,6 +55,10 @@ class Flight final : public Listener {
  public:
   enum class State : std::uint8_t { free, moving, arrived, copying };
 
+  Flight() {  // load() and copies() allocate nothing
+    segments.reserve(kMaxParts);
+    copies_.reserve(kMaxParts);
+  }
   /// Takes what comes next in the request, as much as the slot holds. False: nothing was left.
   void load(StagedOperation& operation, std::uint64_t slot_bytes, backend::Memory& buffer);
   void on_end(const backend::Completion& completion) override;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <new>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -179,6 +180,23 @@ TEST_F(StagedBackendTest, cancelled_it_ends_with_what_is_in_place) {
     EXPECT_EQ(events.count(*operation), 1u);
     events.completions.clear();
   }
+}
+
+TEST_F(StagedBackendTest, an_event_without_memory_holds_up_nothing) {
+  open();
+  use_device();
+  fill(7);
+  const std::vector<Segment> segments{segment(0, 0, 4096)};
+  auto operation = backend->make_operation();
+  events.after_complete = [](backend::Operation&) { throw std::bad_alloc(); };
+  const auto finish = [&] {
+    operation->post({TransferOp::read, connection.get(), segments});
+    run(*operation);
+  };
+  EXPECT_THROW(finish(), std::bad_alloc);
+  events.after_complete = nullptr;
+  EXPECT_TRUE(move(TransferOp::read, {segment(0, 0, kSize)}).status.ok());
+  EXPECT_EQ(on_device(), host);
 }
 
 TEST_F(StagedBackendTest, a_peers_device_memory_is_the_peers_to_stage) {
