@@ -50,9 +50,9 @@ class IoRing {
   bool flush() {
     if (!ring_.submit().ok()) return false;
     if (backlog_.empty()) return true;
-    const auto refused = std::find_if(backlog_.begin(), backlog_.end(),
-                                      [this](const Io& io) { return !prepare_(ring_, io).ok(); });
-    backlog_.erase(backlog_.begin(), refused);
+    // One by one: a refusal allocates, and what the ring has must not be handed in again.
+    while (!backlog_.empty() && prepare_(ring_, backlog_.front()).ok())
+      backlog_.erase(backlog_.begin());
     return ring_.submit().ok() && backlog_.empty();
   }
   /// Asks for an early end of what has this id.

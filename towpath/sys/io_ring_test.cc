@@ -1,3 +1,6 @@
+#include <climits>
+#include <new>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -85,6 +88,23 @@ TEST_F(IoRingTest, cancelled_io_comes_back_all_the_same) {
   }
   EXPECT_EQ(done[0].id, 7U);
   EXPECT_THAT(done[0].result, ::testing::AnyOf(-ECANCELED, -EINTR));
+}
+
+int calls_with_memory = INT_MAX;
+Status prepare_with_memory(Ring& ring, const std::uint64_t& id) {
+  if (calls_with_memory-- == 0) throw std::bad_alloc();
+  return ring.nop(id);
+}
+
+TEST_F(IoRingTest, what_the_ring_has_is_not_handed_in_again_where_memory_runs_out) {
+  auto ring = Nops::open(2, prepare_with_memory);
+  ASSERT_TRUE(ring.ok()) << ring.status().to_string();
+  for (std::uint64_t id = 1; id <= 4; ++id) ring->submit(id);  // two wait
+  calls_with_memory = 1;
+  EXPECT_THROW((void)ring->flush(), std::bad_alloc);
+  calls_with_memory = INT_MAX;
+  EXPECT_TRUE(ring->flush());
+  EXPECT_THAT(reap(*ring, 4), ::testing::ElementsAre(1, 2, 3, 4));
 }
 
 TEST_F(IoRingTest, an_event_that_is_cleared_twice_blocks_nobody) {
