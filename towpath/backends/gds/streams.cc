@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -87,8 +88,12 @@ Status Streams::Gpu::submit(const Job& job) {
   return {};
 }
 
-/// As many as are ever under way at a time are made; then they serve again.
+/// As many as are ever under way at a time are made; then they serve again. Each has its place in
+/// both lists before: none is forgotten while the stream may write to it.
 Status Streams::Gpu::provide() {
+  const std::size_t count = idle_.size() + under_way_.size() + 1;
+  idle_.reserve(count);
+  under_way_.reserve(count);
   auto io = std::make_unique<Io>();
   TOWPATH_TRY(io->passed, device_->create_event());
   idle_.push_back(std::move(io));
@@ -103,7 +108,10 @@ void Streams::Gpu::give(const Job& job, Io& io) {
   io.is_over = answer.code != 0;
   if (io.is_over) io.moved = -answer.code;  // ended as any other that failed
   const auto wake = [&waker = waker_] { waker.wake(); };
-  if (!io.is_over && stream.record(*io.passed).ok() && stream.run(wake).ok()) return;
+  try {
+    if (!io.is_over && stream.record(*io.passed).ok() && stream.run(wake).ok()) return;
+  } catch (const std::bad_alloc&) {  // as where one fails
+  }
   if (!io.is_over) (void)stream.synchronize();  // nothing would report later that it is over
   io.is_over = true;
   wake();
