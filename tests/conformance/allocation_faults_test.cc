@@ -150,8 +150,11 @@ class Survivor {
       transfer = *std::move(made);
       (void)transfer.post({.timeout = std::chrono::seconds(2)});
     });
-    while (transfer.state() == TransferState::active || transfer.state() == TransferState::draining)
+    while (transfer.state() == TransferState::active ||
+           transfer.state() == TransferState::draining) {
+      (void)survives([&] { (void)transfer.wait(Duration(0)); });
       progress();
+    }
     if (transfer.outcome() == Outcome::done) said_.emplace_back(text);
     is_wrong_ = is_wrong_ || (transfer.outcome() == Outcome::done && !are_blocks_alike());
     is_lost_ = is_lost_ || transfer.outcome() == Outcome::peer_lost;
