@@ -172,12 +172,15 @@ bool EngineFileDevice::settle(std::uint32_t place, std::int32_t result) {
     return true;
   };
   if (result > 0) {
-    request.tries = 0;
     // Past the page cache what ends inside a block is moved again with the whole block.
     const auto moved = static_cast<std::uint64_t>(result);
     const std::uint64_t left = request.length() - request.moved;
-    request.moved += moved < left ? moved - moved % request.file->alignment() : moved;
-    if (moved < request.file->alignment() && moved < left) result = 0;
+    const std::uint64_t kept = moved < left ? moved - moved % request.file->alignment() : moved;
+    request.moved += kept;
+    if (kept > 0)
+      request.tries = 0;
+    else
+      result = 0;
   }
   if (result >= 0 && request.moved >= request.length()) return end({});
   if (request.is_cancelled)

@@ -7,6 +7,7 @@
 
 #include <towpath/sys/file_device.h>
 #include <towpath/sys/memory_file_system.h>
+#include <towpath/sys/system_file.h>
 
 namespace towpath::sys {
 namespace {
@@ -108,6 +109,19 @@ TEST_F(FileDeviceTest, what_is_interrupted_is_tried_again_but_not_without_end) {
   engine_->answer = [](const FileIo&) { return 0; };
   FileRequest write = request(FileIo::Kind::write);
   EXPECT_EQ(device_->finish(write).code(), Code::io_error) << "a write that moves nothing";
+}
+
+TEST_F(FileDeviceTest, less_than_a_block_past_the_page_cache_is_no_progress) {
+  file_ = std::make_shared<SystemFile>(SystemFile::Parts{.path = "f", .alignment = 8});
+  int calls = 0;
+  engine_->answer = [&](const FileIo&) { return ++calls < 1000 ? 3 : 16; };
+  FileRequest write = request(FileIo::Kind::write);
+  EXPECT_EQ(device_->finish(write).code(), Code::io_error) << "after " << calls << " tries";
+  calls = 0;
+  engine_->answer = [&](const FileIo& io) { return ++calls < 60 ? 3 : io.offset == 0 ? 11 : 8; };
+  FileRequest goes_on = request(FileIo::Kind::write);
+  EXPECT_TRUE(device_->finish(goes_on).ok());
+  EXPECT_EQ(engine_->seen.back(), 8U) << "the block that was begun is written again";
 }
 
 TEST_F(FileDeviceTest, the_kernel_s_errors_keep_their_meaning) {
