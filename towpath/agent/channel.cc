@@ -111,7 +111,7 @@ const Bytes* SendWindow::next() {
 }
 
 void SendWindow::sent(Instant now) {
-  last_sent_ = now;
+  queue_[in_flight_].sent_at = now;
   ++in_flight_;
   if (!mode_.lossy) drop_up_to(first_number_);
 }
@@ -131,11 +131,11 @@ void SendWindow::drop_up_to(std::uint64_t number) {
 }
 
 void SendWindow::repeat_overdue(Instant now, Duration timeout) {
-  if (in_flight_ > 0 && now - last_sent_ >= timeout) in_flight_ = 0;
+  if (now >= next_repeat(timeout)) in_flight_ = 0;
 }
 
 Instant SendWindow::next_repeat(Duration timeout) const noexcept {
-  return in_flight_ > 0 ? last_sent_ + timeout : Instant::never();
+  return in_flight_ > 0 ? queue_.front().sent_at + timeout : Instant::never();
 }
 
 bool ReceiveWindow::collect(ConstByteSpan piece) {

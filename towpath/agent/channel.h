@@ -83,7 +83,7 @@ class SendWindow {
   void sent(Instant now);
   /// The other side has everything of `acknowledgement.stream` up to its number.
   void acknowledged(const Envelope& acknowledgement);
-  /// Repeats what has waited for an acknowledgement for longer than `timeout`.
+  /// Repeats what is in flight, when the oldest of it has waited for longer than `timeout`.
   void repeat_overdue(Instant now, Duration timeout);
 
   bool empty() const noexcept { return queue_.empty(); }
@@ -97,6 +97,7 @@ class SendWindow {
   struct Piece {
     Bytes bytes;  // encoded
     bool is_last = false;
+    Instant sent_at;  // when it is in flight
   };
 
   std::size_t cost_of(std::size_t payload_bytes) const noexcept;
@@ -112,7 +113,6 @@ class SendWindow {
   std::size_t messages_ = 0;        // of queue_
   std::size_t bytes_ = 0;           // cost of all: queued ones and reserved ones
   std::size_t reserved_ = 0;        // messages
-  Instant last_sent_;
   std::deque<Piece> queue_;
 };
 

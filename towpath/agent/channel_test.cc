@@ -95,6 +95,29 @@ TEST(SendWindowTest, reliable_messages_leave_as_they_are_sent) {
   EXPECT_EQ(window.next_repeat(Duration(5)), Instant::never());
 }
 
+TEST(SendWindowTest, lost_message_comes_again_while_others_are_sent) {
+  constexpr Duration kTimeout(10);
+  SendWindow window({.lossy = true}, {});
+  const auto send = [&](std::int64_t now) {
+    EXPECT_TRUE(window.push(as_bytes("x")).ok());
+    window.repeat_overdue({now}, kTimeout);
+    ASSERT_NE(window.next(), nullptr);
+    window.sent({now});
+    EXPECT_EQ(window.next(), nullptr) << "at " << now << " more was repeated";
+  };
+  send(1);
+  send(8);
+  EXPECT_EQ(window.next_repeat(kTimeout), Instant{11});
+  window.acknowledged({Envelope::Kind::acknowledgement, 1, 1, {}});
+  EXPECT_EQ(window.next_repeat(kTimeout), Instant{18}) << "that of the second";
+  send(17);
+  window.repeat_overdue({18}, kTimeout);
+  ASSERT_NE(window.next(), nullptr) << "those that follow put it off";
+  EXPECT_EQ(decode_envelope(*window.next())->number, 2U);
+  window.sent({18});
+  EXPECT_EQ(window.next_repeat(kTimeout), Instant{28});
+}
+
 TEST(ReceiveWindowTest, new_stream_begins_anew_and_ends_the_old_one) {
   using Verdict = ReceiveWindow::Verdict;
   const auto message = [](std::uint32_t stream, std::uint64_t number) {
