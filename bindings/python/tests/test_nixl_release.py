@@ -29,15 +29,12 @@ def test_a_released_transfer_moves_no_byte_any_more():
         two.theirs.get_new_notifs()
         state = two.mine.check_xfer_state(handle)
     assert state == "PROC", "it is in the midst"
-    with pytest.raises(bind.nixlRepostActiveError):
-        two.mine.release_xfer_handle(handle)  # nobody there answers
-    while handle.handle is not None:
+    while handle.handle is not None:  # at first nobody there answers, for a second
         assert time.monotonic() < deadline
-        two.theirs.get_new_notifs()
         try:
             handle.release()
         except bind.nixlRepostActiveError:
-            pass
+            two.theirs.get_new_notifs()
     landed = there.copy()
     for _ in range(1000):
         two.theirs.get_new_notifs()

@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr std::uint64_t kPerBlock = 4;
 
@@ -140,6 +141,7 @@ TEST_F(ConnectorSchedulerTest, events_say_the_tokens_of_what_a_request_saved) {
   ASSERT_EQ(scheduler.match({.request = "r", .tokens = tokens})->tokens, 0U);
   ASSERT_TRUE(scheduler.allocate("r", std::vector<std::uint64_t>{7, 8, 9}, 0).ok());
   ASSERT_TRUE(scheduler.advance("r", {.computed_before = 0, .computed_after = 10}).ok());
+  EXPECT_THAT(scheduler.build().saves, SizeIs(1));
   ASSERT_TRUE(scheduler.finish("r").ok());
   ASSERT_TRUE(scheduler.update({.worker = 0, .stored = hashes}).ok());
   EXPECT_THAT(scheduler.take_events(), IsEmpty()) << "a worker does not hold them yet";
