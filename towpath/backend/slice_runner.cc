@@ -126,14 +126,16 @@ class SlicedOperation final : public Operation, public SliceLink {
     TOWPATH_CHECK(!is_linked(), "an active operation is posted again");
     task.start(request);
     insert_before(runner_.active_);
-    if (Status refused = runner_.mover_.admit(request); !refused.ok())
-      return runner_.complete(*this, std::move(refused));
+    Status refused = runner_.or_no_memory([&] { return runner_.mover_.admit(request); });
+    if (!refused.ok()) return runner_.complete(*this, std::move(refused));
     runner_.run_slice(*this);
   }
 
   void cancel() override {
     if (!is_linked()) return;
-    runner_.complete(*this, error(Code::cancelled, cat("cancelled after ", task.bytes_, " bytes")));
+    runner_.complete(*this, runner_.or_no_memory([&] {
+      return error(Code::cancelled, cat("cancelled after ", task.bytes_, " bytes"));
+    }));
   }
 
   SliceTask task;
@@ -147,12 +149,8 @@ std::unique_ptr<Operation> SliceRunner::make_operation() {
 }
 
 void SliceRunner::run_slice(SlicedOperation& operation) {
-  Status status;
-  try {
-    if (!operation.task.at().done()) status = mover_.move(operation.task);
-  } catch (const std::bad_alloc&) {  // it is waited for
-    status = no_memory_;
-  }
+  Status status = or_no_memory(
+      [&] { return operation.task.at().done() ? Status() : mover_.move(operation.task); });
   if (!status.ok() || operation.task.at().done()) complete(operation, std::move(status));
 }
 

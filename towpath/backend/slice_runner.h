@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include <towpath/backend/backend.h>
@@ -107,6 +108,16 @@ class SliceRunner {
 
  private:
   friend class SlicedOperation;
+  /// What `work` returns, or that no memory was left for it: an operation ends, and moves no byte
+  /// that was not admitted.
+  template <typename Work>
+  Status or_no_memory(const Work& work) const noexcept {
+    try {
+      return work();
+    } catch (const std::bad_alloc&) {
+      return no_memory_;
+    }
+  }
   void run_slice(SlicedOperation& operation);
   void complete(SlicedOperation& operation, Status status);
 

@@ -1,4 +1,5 @@
 #include <cstring>
+#include <new>
 #include <numeric>
 #include <vector>
 
@@ -14,7 +15,10 @@ namespace {
 /// Moves by loads and stores; extents whose remote address is listed fail.
 class CopyingMover final : public SliceMover {
  public:
-  Status admit(const Request&) override { return refusal; }
+  Status admit(const Request&) override {
+    if (has_no_memory) throw std::bad_alloc();
+    return refusal;
+  }
   Status move(SliceTask& task) override {
     ++slices;
     if (!breakdown.ok()) return breakdown;
@@ -33,6 +37,7 @@ class CopyingMover final : public SliceMover {
   Status breakdown;
   std::uint64_t bad_address = 0;
   bool fail_all_extents = false;
+  bool has_no_memory = false;
   int slices = 0;
 };
 
@@ -162,6 +167,17 @@ TEST_F(SliceRunnerTest, refused_request_completes_with_the_reason) {
   const std::vector segments{segment(0, 1)};
   operation->post(request(segments));
   EXPECT_EQ(events_.last(*operation).status, mover_.refusal);
+  EXPECT_FALSE(same(0, 1));
+}
+
+TEST_F(SliceRunnerTest, request_that_cannot_be_admitted_for_want_of_memory_moves_nothing) {
+  mover_.has_no_memory = true;
+  const auto operation = runner_.make_operation();
+  const std::vector segments{segment(0, 1)};
+  operation->post(request(segments));
+  ASSERT_EQ(events_.count(*operation), 1u);
+  EXPECT_EQ(events_.last(*operation).status.code(), Code::exhausted);
+  EXPECT_FALSE(runner_.progress());
   EXPECT_FALSE(same(0, 1));
 }
 
