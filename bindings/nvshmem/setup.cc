@@ -69,8 +69,8 @@ Status begin(const nvshmemx_uniqueid_args_t* who) TOWPATH_REQUIRES(begin_mutex) 
   // Before the new one, whose heap is to lie at the same address.
   delete std::exchange(the_process, nullptr);
   TOWPATH_TRY(auto context, shmem::Context::open(*std::move(bootstrap)));
-  static const int at_end = std::atexit(at_exit);
-  (void)at_end;
+  static const int kRegistered = std::atexit(at_exit);  // once
+  (void)kRegistered;
   is_by_id = who != nullptr;
   the_process = new Process(std::move(context), Statics());
   nvshmem::prepare_rendezvous();
