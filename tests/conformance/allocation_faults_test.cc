@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
-#include <new>
 #include <random>
 #include <string>
 #include <vector>
@@ -33,6 +32,7 @@ namespace towpath {
 namespace {
 
 using agent::Agent;
+using testing::survives;
 
 enum Ending : int { not_reached = 10, well, exhausted, threw, lost, other };
 
@@ -187,16 +187,6 @@ class Survivor {
   }
 
  private:
-  template <typename Call>
-  static bool survives(Call call) {
-    try {
-      call();
-      return true;
-    } catch (const std::bad_alloc&) {
-      return false;
-    }
-  }
-
   bool are_blocks_alike() const {
     for (std::size_t at = 0; at < kBytes; at += 2 * kBlock)
       if (std::memcmp(&pair_.near_bytes[at], &pair_.far_bytes[at], kBlock) != 0) return false;
@@ -230,13 +220,8 @@ void set_watchdog() {
 int live_with_fault_at(std::int64_t n, const Way& way) {
   set_watchdog();
   Status status;
-  bool thrown = false;
   testing::fail_allocation(n);
-  try {
-    status = live(way);
-  } catch (const std::bad_alloc&) {
-    thrown = true;
-  }
+  const bool thrown = !survives([&] { status = live(way); });
   const bool is_reached = testing::stop_failing();
   if (thrown) return threw;
   if (status.ok()) return is_reached ? well : not_reached;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <new>
 
 namespace towpath::testing {
 
@@ -10,5 +11,16 @@ namespace towpath::testing {
 void fail_allocation(std::int64_t n) noexcept;
 /// False: there were not so many.
 bool stop_failing() noexcept;
+
+/// Whether `call` returned, and did not run out of memory.
+template <typename Call>
+bool survives(const Call& call) {
+  try {
+    call();
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
 
 }  // namespace towpath::testing

@@ -2,7 +2,6 @@
 // once; what is done has its bytes in place, and what follows it goes well.
 #include <algorithm>
 #include <memory>
-#include <new>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -21,6 +20,7 @@ namespace towpath::backends::posix {
 namespace {
 
 using backend::Segment;
+using testing::survives;
 
 constexpr std::uint64_t kBytes = 64 * 1024;
 
@@ -59,16 +59,6 @@ struct Stand {
   }
   Segment segment(std::uint64_t at, std::uint64_t offset, std::uint64_t length) const {
     return {local.get(), imported.get(), address_of(memory.data()) + at, offset, length};
-  }
-  /// Whether the call returned.
-  template <typename Call>
-  static bool survives(Call call) {
-    try {
-      call();
-      return true;
-    } catch (const std::bad_alloc&) {
-      return false;
-    }
   }
   void post(TransferOp op, const std::vector<Segment>& segments) {
     (void)survives([&] { operation->post({op, connection.get(), segments}); });
@@ -110,7 +100,7 @@ void move_with_fault_at(std::int64_t n, const char* engine, bool cancels, bool& 
       one.segment(kBytes + 2048, 2048, 4096), one.segment(kBytes + 8192, 8192, kBytes - 8192)};
   testing::fail_allocation(n);
   one.post(TransferOp::read, back);
-  if (cancels) (void)Stand::survives([&] { one.operation->cancel(); });
+  if (cancels) (void)survives([&] { one.operation->cancel(); });
   const bool has_ended = one.completes(2);
   is_reached = testing::stop_failing();
   ASSERT_TRUE(has_ended) << "it ended " << one.events.count - 1 << " times";
