@@ -6,7 +6,7 @@
 
 #include <towpath/agent/metadata.h>
 #include <towpath/agent/testing/agent_pair.h>
-#include <towpath/agent/testing/scripted_backend.h>
+#include <towpath/agent/testing/scripted_agent.h>
 
 namespace towpath::agent {
 namespace {
@@ -298,10 +298,7 @@ TEST(AgentTest, the_way_to_oneself_is_made_anew_after_it_was_torn_down) {
   Script script;
   script.can.quiesced = backend::Quiescence::teardown;
   script.is_eager = false;
-  backend::Registry registry;
-  ASSERT_TRUE(registry.add(scripted_type("scripted", script)).ok());
-  auto agent = *Agent::create({.name = "alone", .registry = &registry, .clock = &clock});
-  ASSERT_TRUE(agent->add_backend("scripted").ok());
+  const ScriptedAgent agent(script, {.name = "alone", .clock = &clock});
   memory::SharedRegion region;
   const auto pool = Pair::pool_of(*agent, region);
   const auto make = [&](std::uint64_t block) {
@@ -333,10 +330,7 @@ TEST(AgentTest, a_message_to_oneself_waits_for_the_way_to_be_made_anew) {
   script.on_notify = [](ScriptedConnection&, ConstByteSpan) {
     return error(Code::exhausted, "full");
   };
-  backend::Registry registry;
-  ASSERT_TRUE(registry.add(scripted_type("scripted", script)).ok());
-  auto agent = *Agent::create({.name = "alone", .registry = &registry, .clock = &clock});
-  ASSERT_TRUE(agent->add_backend("scripted").ok());
+  const ScriptedAgent agent(script, {.name = "alone", .clock = &clock});
   memory::SharedRegion region;
   const auto pool = Pair::pool_of(*agent, region);
   ASSERT_TRUE(agent->notify("alone", as_bytes("hello")).ok());

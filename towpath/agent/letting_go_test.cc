@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/agent/testing/agent_pair.h>
-#include <towpath/agent/testing/scripted_backend.h>
+#include <towpath/agent/testing/scripted_agent.h>
 #include <towpath/run/eventually.h>
 #include <towpath/run/worker.h>
 
@@ -190,17 +190,10 @@ TEST(LettingGoTest, peers_memory_that_never_quiesced_goes_before_the_backends) {
   Script script;
   script.can.quiesced = backend::Quiescence::none;
   script.is_eager = false;
-  backend::Registry registry;
-  ASSERT_TRUE(registry.add(scripted_type("scripted", script)).ok());
-  const auto make = [&](const char* name) {
-    auto agent = *Agent::create({.name = name, .registry = &registry, .clock = &clock});
-    EXPECT_TRUE(agent->add_backend("scripted").ok());
-    return agent;
-  };
   PreparedList theirs;
   {
-    const auto right = make("right");
-    const auto left = make("left");
+    const ScriptedAgent right(script, {.name = "right", .clock = &clock});
+    const ScriptedAgent left(script, {.name = "left", .clock = &clock});
     memory::SharedRegion here, there;
     const memory::Registration pool = Pair::pool_of(*left, here);
     memory::Registration right_pool = Pair::pool_of(*right, there);
@@ -323,10 +316,7 @@ TEST(LettingGoTest, one_that_is_posted_again_is_not_cancelled_for_what_it_was) {
   Script script;
   script.can.quiesced = backend::Quiescence::bounded;
   script.is_eager = false;
-  backend::Registry registry;
-  ASSERT_TRUE(registry.add(scripted_type("scripted", script)).ok());
-  const auto agent = *Agent::create({.name = "short", .registry = &registry, .clock = &clock});
-  ASSERT_TRUE(agent->add_backend("scripted").ok());
+  const ScriptedAgent agent(script, {.name = "short", .clock = &clock});
   memory::SharedRegion region;
   const memory::Registration pool = Pair::pool_of(*agent, region);
   Transfer transfer = *agent->create_transfer(TransferOp::write, Pair::blocks(region, 0, 1),
@@ -355,10 +345,7 @@ TEST(LettingGoTest, no_transfer_is_forgotten_where_memory_runs_out) {
     script.on_cancel = [&] {
       if (++asked <= 2) throw std::bad_alloc();
     };
-    backend::Registry registry;
-    ASSERT_TRUE(registry.add(scripted_type("scripted", script)).ok());
-    const auto agent = *Agent::create({.name = "short", .registry = &registry, .clock = &clock});
-    ASSERT_TRUE(agent->add_backend("scripted").ok());
+    const ScriptedAgent agent(script, {.name = "short", .clock = &clock});
     memory::SharedRegion region;
     const memory::Registration pool = Pair::pool_of(*agent, region);
     std::vector<Transfer> all;

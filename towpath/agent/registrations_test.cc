@@ -7,6 +7,7 @@
 #include <towpath/agent/metadata.h>
 #include <towpath/agent/testing/agent_pair.h>
 #include <towpath/agent/testing/agent_parts.h>
+#include <towpath/agent/testing/scripted_agent.h>
 #include <towpath/run/eventually.h>
 #include <towpath/run/worker.h>
 
@@ -57,11 +58,8 @@ TEST(RegistrationsTest, others_register_while_bytes_of_a_released_region_come_to
   script.can.quiesced = backend::Quiescence::bounded;
   script.is_eager = false;
   std::atomic<bool> has_registered{false};
-  backend::Registry registry;
-  ASSERT_TRUE(registry.add(scripted_type("scripted", script)).ok());
   sys::SystemClock clock;
-  auto agent = *Agent::create({.name = "one", .registry = &registry, .clock = &clock});
-  ASSERT_TRUE(agent->add_backend("scripted").ok());
+  const ScriptedAgent agent(script, {.name = "one", .clock = &clock});
   memory::SharedRegion region;
   memory::Registration pool = Pair::pool_of(*agent, region);
   auto transfer = *agent->create_transfer(TransferOp::write, Pair::blocks(region, 0, 1), "one",
