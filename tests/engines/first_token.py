@@ -21,32 +21,40 @@ def ask(engine, prompts):
     return tokens, (statistics.median(seconds), statistics.median(spent))
 
 
-def turn(model, directory, number):
-    prompts, connector = [prompt(3000 + 10 * number + i, LENGTH) for i in range(PROMPTS)], towpath(directory=str(directory))
-    taken, warm = {}, [prompt(9, LENGTH)]
-    with Engine(model, enable_prefix_caching=True, **EXACT) as engine:
-        one_by_one(engine, warm)
-        computed, taken["computed"] = ask(engine, prompts)
-        cached, taken["vLLM's prefix cache"] = ask(engine, prompts)
-    with Engine(model, connector, **EXACT) as engine:
-        one_by_one(engine, warm)
-        assert ask(engine, prompts)[0] == computed
-        tokens, taken["Towpath's memory"] = ask(engine, prompts)
-        engine.sync()
-    with Engine(model, connector, **EXACT) as engine:
-        one_by_one(engine, warm)
-        restarted, taken["its files"] = ask(engine, prompts)
-        kept = engine.figures()["worker"]
-        assert kept["from_files"] >= PROMPTS * (LENGTH // BLOCK), kept
-    assert tokens == restarted == cached, "wrong tokens"
-    return taken
+def ask_files(engine, prompts):
+    before = engine.figures()["worker"]["from_files"]
+    answers = ask(engine, prompts)
+    found = engine.figures()["worker"]["from_files"] - before
+    assert found >= PROMPTS * (LENGTH // BLOCK), f"{found} blocks were read from files"
+    return answers
+
+
+def take_turns(model, directory):
+    """An engine with Towpath lives for a turn, and finds in files what the one before it kept."""
+    turns, expected, connector, warm = [], [], towpath(directory=str(directory)), [prompt(9, LENGTH)]
+    with Engine(model, enable_prefix_caching=True, **EXACT) as prefix_cache:
+        one_by_one(prefix_cache, warm)
+        for number in range(TURNS + 1):
+            with Engine(model, connector, **EXACT) as engine:
+                one_by_one(engine, warm)
+                if turns:
+                    tokens, turns[-1]["its files"] = ask_files(engine, prompts)
+                    assert tokens == expected, "wrong tokens from files"
+                    say(", ".join(f"{source} {seconds:.3f} s" for source, (seconds, _) in turns[-1].items()))
+                if number == TURNS:
+                    return turns
+                prompts, taken = [prompt(3000 + 10 * number + i, LENGTH) for i in range(PROMPTS)], {}
+                expected, taken["computed"] = ask(prefix_cache, prompts)
+                cached, taken["vLLM's prefix cache"] = ask(prefix_cache, prompts)
+                again = ask(engine, prompts)[0]
+                loaded, taken["Towpath's memory"] = ask(engine, prompts)
+                assert cached == again == loaded == expected, "wrong tokens"
+                engine.sync()
+                turns.append(taken)
 
 
 def first_token(work):
-    model, turns = make_model(work / "model"), []
-    for number in range(TURNS):
-        turns.append(turn(model, work / f"kv-{number}", number))
-        say(", ".join(f"{source} {seconds:.3f} s" for source, (seconds, _) in turns[-1].items()))
+    turns = take_turns(make_model(work / "model"), work / "kv")
 
     def spread(source, which):
         seconds = sorted(one[source][which] for one in turns)

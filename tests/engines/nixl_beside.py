@@ -1,5 +1,6 @@
-"""The same two `vllm serve`, over NIXL's own wheel and over our package of its name, in turns, each alone: when the
-decode server has its first token, and what both servers' processors did for it."""
+"""The same two `vllm serve`, over NIXL's own wheel and over our package of its name, in turns, each alone (the others
+are stopped): when the decode server has its first token, and what both servers' processors did for it."""
+import contextlib
 import os
 import pathlib
 import statistics
@@ -33,40 +34,66 @@ def first_token(prefill, decode, tokens):
     return time.monotonic() - begin
 
 
-def turn(model, work, packages, number):
-    """Medians: the first token handed over and computed, and processor seconds of prefill and decode a prompt."""
-    prompts = [prompt(2000 + 100 * number + i, LENGTH) for i in range(2 * PROMPTS + 1)]
-    with Serve(model, work, "kv_producer", "NixlConnector", packages=packages) as prefill, \
-            Serve(model, work, "kv_consumer", "NixlConnector", packages=packages) as decode:
-        for server in (prefill, decode):
+class Pair:
+    """Prefill and decode over one package. They stand still but within alone()."""
+
+    def __init__(self, stack, model, work, packages):
+        work.mkdir()
+        self.servers = self.prefill, self.decode = [
+            stack.enter_context(Serve(model, work, role, "NixlConnector", packages=packages)) for role in ("kv_producer", "kv_consumer")]
+        for server in self.servers:
             server.await_ready()
-        meeting = first_token(prefill, decode, prompts[-1])
-        before, had = [server.processor_seconds() for server in (prefill, decode)], decode.handed_over()
-        handed = [first_token(prefill, decode, one) for one in prompts[:PROMPTS]]
-        after = [server.processor_seconds() for server in (prefill, decode)]
+        self.meeting = first_token(*self.servers, prompt(1999, LENGTH))
+        self._pause()
+
+    def _pause(self):
+        for server in self.servers:
+            server.pause()
+
+    @contextlib.contextmanager
+    def alone(self):
+        for server in self.servers:
+            server.resume()
+        yield
+        self._pause()
+
+    def turn(self, prompts):
+        """Medians: the first token handed over and computed, and processor seconds of both a prompt that is handed over."""
+        before, had = [server.processor_seconds() for server in self.servers], self.decode.handed_over()
+        handed = [first_token(*self.servers, one) for one in prompts[:PROMPTS]]
+        after = [server.processor_seconds() for server in self.servers]
         wanted = PROMPTS * (LENGTH - 1)
-        assert decode.handed_over() - had >= wanted, f"{decode.handed_over() - had} of {wanted} tokens were handed over"
+        assert self.decode.handed_over() - had >= wanted, f"{self.decode.handed_over() - had} of {wanted} tokens were handed over"
         alone = []
-        for one in prompts[PROMPTS:-1]:
+        for one in prompts[PROMPTS:]:
             begin = time.monotonic()
-            post(decode.url, PATH, {**question(one), "max_tokens": 1, "min_tokens": 1})
+            post(self.decode.url, PATH, {**question(one), "max_tokens": 1, "min_tokens": 1})
             alone.append(time.monotonic() - begin)
-    return {"the first one": meeting, "handed over": statistics.median(handed), "computed": statistics.median(alone),
-            "prefill's processors": (after[0] - before[0]) / PROMPTS, "decode's processors": (after[1] - before[1]) / PROMPTS}
+        return {"handed over": statistics.median(handed), "computed": statistics.median(alone),
+                "prefill's processors": (after[0] - before[0]) / PROMPTS, "decode's processors": (after[1] - before[1]) / PROMPTS}
+
+
+def take_turns(model, work, theirs):
+    """(what the first one took, the turns) by name."""
+    with contextlib.ExitStack() as stack:
+        pairs = {name: Pair(stack, model, pathlib.Path(work, name), packages)
+                 for name, packages in ((OURS, None), ("NIXL", theirs))}
+        taken = {name: [] for name in pairs}
+        for number in range(TURNS):
+            prompts = [prompt(2000 + 100 * number + i, LENGTH) for i in range(2 * PROMPTS)]
+            for name, pair in pairs.items():
+                with pair.alone():
+                    taken[name].append(pair.turn(prompts))
+                say(f"{name}: " + ", ".join(f"{what} {seconds:.3f} s" for what, seconds in taken[name][-1].items()))
+        return {name: pair.meeting for name, pair in pairs.items()}, taken
 
 
 def nixl_beside(work):
-    model, taken, theirs = make_model(work / "model"), {OURS: [], "NIXL": []}, nixl_itself(work)
-    for number in range(TURNS):
-        for name, turns in taken.items():
-            here = pathlib.Path(work, f"{name}-{number}")
-            here.mkdir()
-            turns.append(turn(model, here, None if name == OURS else theirs, number))
-            say(f"{name}: " + ", ".join(f"{what} {seconds:.3f} s" for what, seconds in turns[-1].items()))
+    meeting, taken = take_turns(make_model(work / "model"), work, nixl_itself(work))
 
     def spread(name, what):
         seconds = sorted(one[what] for one in taken[name])
         return f"{statistics.median(seconds):.3f} s ({seconds[0]:.3f} to {seconds[-1]:.3f})"
 
-    return f"prompts of {LENGTH} tokens, {TURNS} turns: " + "; ".join(
-        f"{what} {spread(OURS, what)}, NIXL {spread('NIXL', what)}" for what in taken[OURS][0])
+    return (f"prompts of {LENGTH} tokens: the first one {meeting[OURS]:.3f} s, NIXL {meeting['NIXL']:.3f} s; {TURNS} turns: " +
+            "; ".join(f"{what} {spread(OURS, what)}, NIXL {spread('NIXL', what)}" for what in taken[OURS][0]))

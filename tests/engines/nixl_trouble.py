@@ -2,10 +2,8 @@
 ucx in turn, at moments that a seed chooses. Each answer has the tokens that were computed alone, and the server that
 goes on, or its next life on the same ports, hands over again."""
 import contextlib
-import os
 import pathlib
 import random
-import signal
 import subprocess
 import threading
 
@@ -35,13 +33,13 @@ class Trouble:
     def _come(self):
         self._pass(self.delay)
         if "stopped" in self.kind:
-            os.killpg(self.server.process.pid, signal.SIGSTOP)
+            self.server.pause()
             self._pass(self.stop)
         if "killed" in self.kind:
             self.server.kill()
             self.server.start()
         else:
-            os.killpg(self.server.process.pid, signal.SIGCONT)
+            self.server.resume()
 
     def _pass(self, seconds):
         with contextlib.suppress(subprocess.TimeoutExpired):

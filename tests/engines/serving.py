@@ -115,6 +115,13 @@ class Serve:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
+    def pause(self):
+        """All of its processes stand still until resume()."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def resume(self):
+        os.killpg(self.process.pid, signal.SIGCONT)
+
     def __enter__(self):
         self.start()
         return self
@@ -123,6 +130,7 @@ class Serve:
         """Its own end, and if it does not come, that of all its processes."""
         if self.process.poll() is None:
             self.process.terminate()
+            self.resume()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(60)
         with contextlib.suppress(ProcessLookupError):
