@@ -28,6 +28,10 @@ static_assert(sizeof(nvshmemx_uniqueid_t) == 128 && sizeof(nvshmemx_uniqueid_arg
               sizeof(nvshmemx_init_args_t) == 128 && sizeof(nvshmemx_init_attr_t) == 144 &&
               sizeof(nvshmem_team_config_t) == 64);
 
+std::string name_of_library() {
+  return cat("NVSHMEM v", kMajor, ".", kMinor, ".", kPatch, " (Towpath, without a GPU)");
+}
+
 run::Mutex begin_mutex;
 int begun TOWPATH_GUARDED_BY(begin_mutex) = 0;
 bool is_by_id TOWPATH_GUARDED_BY(begin_mutex) = false;
@@ -73,6 +77,9 @@ Status begin(const nvshmemx_uniqueid_args_t* who) TOWPATH_REQUIRES(begin_mutex) 
   (void)kRegistered;
   is_by_id = who != nullptr;
   the_process = new Process(std::move(context), Statics());
+  const std::string greeting = standard::shmem_greeting(standard::read_environment(), "NVSHMEM",
+                                                        name_of_library(), the_process->context());
+  std::fputs(greeting.c_str(), stderr);
   nvshmem::prepare_rendezvous();
   return {};
 }
@@ -195,8 +202,7 @@ void nvshmemx_vendor_get_version_info(int* major, int* minor, int* patch) {
 }
 
 void nvshmem_info_get_name(char* name) {
-  (void)std::snprintf(name, SHMEM_MAX_NAME_LEN, "NVSHMEM v%d.%d.%d (Towpath, without a GPU)",
-                      kMajor, kMinor, kPatch);
+  (void)std::snprintf(name, SHMEM_MAX_NAME_LEN, "%s", name_of_library().c_str());
 }
 
 const char* nvshmemx_towpath_version(void) { return TOWPATH_VERSION; }

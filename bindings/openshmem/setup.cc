@@ -14,6 +14,9 @@ const char* const openshmem::kDoor = "openshmem";
 
 namespace {
 
+constexpr std::string_view kLibrary = SHMEM_VENDOR_STRING " " TOWPATH_VERSION ", OpenSHMEM 1.6";
+static_assert(SHMEM_MAJOR_VERSION == 1 && SHMEM_MINOR_VERSION == 6);
+
 bool has_ended = false;
 int begun = 0;
 int thread_level = SHMEM_THREAD_SINGLE;
@@ -32,11 +35,14 @@ void at_exit(int status, void*) {
 }
 
 Status begin() {
-  TOWPATH_TRY(auto bootstrap,
-              standard::bootstrap_shmem(standard::read_environment(), shmem::Timeouts().to_start));
+  const standard::Environment environment = standard::read_environment();
+  TOWPATH_TRY(auto bootstrap, standard::bootstrap_shmem(environment, shmem::Timeouts().to_start));
   TOWPATH_TRY(shmem::Context context, shmem::Context::open(std::move(bootstrap)));
   TOWPATH_TRY(Statics statics, Statics::share(context));
   the_process = new Process(std::move(context), std::move(statics));
+  const std::string greeting =
+      standard::shmem_greeting(environment, "SHMEM", kLibrary, the_process->context());
+  std::fputs(greeting.c_str(), stderr);
   (void)::on_exit(at_exit, nullptr);
   return {};
 }

@@ -21,6 +21,24 @@ Result<shmem::Bootstrap> bootstrap_by_pmix(const Environment& environment, Durat
                                                  .network = std::move(network)});
 }
 
+/// Those that OpenSHMEM has names for.
+constexpr Setting kSpecified[] = {
+    {"SYMMETRIC_SIZE", "bytes, as 64M", "256M", "the heap of each PE"},
+    {"VERSION", "a switch", "off", "PE 0 says at its start which library this is"},
+    {"INFO", "a switch", "off", "PE 0 says this"},
+    {"DEBUG", "a switch", "off", "each PE says at its start what it was given"}};
+
+std::string help_of(std::string_view prefix, const Setting& setting) {
+  return cat("  ", prefix, "_", setting.name, "  ", setting.values, "; unset: ", setting.unset,
+             "; ", setting.what, "\n");
+}
+
+/// Off is what parse_switch() takes for it: any other value asks.
+bool asks(const Environment& environment, std::string_view prefix, std::string_view name) {
+  const auto found = environment.find(cat(prefix, "_", name));
+  return found != environment.end() && parse_switch(found->second) != std::optional(false);
+}
+
 }  // namespace
 
 Result<shmem::SocketBootstrapOptions> meeting_of(const ShmemInvitation& invitation,
@@ -58,6 +76,23 @@ Result<shmem::Context> open_shmem(const shmem::ContextOptions& options) {
   TOWPATH_TRY(shmem::Bootstrap bootstrap,
               bootstrap_shmem(read_environment(), options.timeouts.to_start));
   return shmem::Context::open(std::move(bootstrap), options);
+}
+
+std::string shmem_greeting(const Environment& environment, std::string_view prefix,
+                           std::string_view library, const shmem::Context& context) {
+  std::string text;
+  const bool is_first = context.my_pe() == 0;
+  if (is_first && asks(environment, prefix, "VERSION")) text += cat(library, "\n");
+  if (is_first && asks(environment, prefix, "INFO")) {
+    text += cat(library, " reads these variables:\n");
+    for (const Setting& setting : kSpecified) text += help_of(prefix, setting);
+    for (const Setting& setting : shmem_settings()) text += help_of("TOWPATH", setting);
+  }
+  if (asks(environment, prefix, "DEBUG"))
+    text += cat(library, ": PE ", context.my_pe(), " of ", context.n_pes(), ", its heap ",
+                format_bytes(context.heap_bytes()), " in ", name_of(context.heap_placement().pages),
+                " pages\n");
+  return text;
 }
 
 }  // namespace towpath::standard

@@ -28,4 +28,11 @@ Result<shmem::Context> open_shmem(const shmem::ContextOptions& options = {});
 Result<shmem::SocketBootstrapOptions> meeting_of(const ShmemInvitation& invitation,
                                                  Duration timeout);
 
+/// What a PE says as it starts where the environment asks for it, by OpenSHMEM's variables (1.6,
+/// "Environment Variables"; NVSHMEM has them too): PE 0 at PREFIX_VERSION its library, and
+/// at PREFIX_INFO which variables it reads; each PE at PREFIX_DEBUG what it was given. Whole lines,
+/// or nothing. `prefix`: "SHMEM", say; `library`: its name and version.
+std::string shmem_greeting(const Environment& environment, std::string_view prefix,
+                           std::string_view library, const shmem::Context& context);
+
 }  // namespace towpath::standard

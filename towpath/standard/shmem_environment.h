@@ -8,7 +8,8 @@
 //   TOWPATH_SHMEM_PES   how many of them there are
 //   TOWPATH_SHMEM_HEAP  of a PE that `towpath run` did not start: bytes of its heap ("64M"); also
 //                       SHMEM_SYMMETRIC_SIZE, and its old name SMA_SYMMETRIC_SIZE
-//   TOWPATH_SHMEM_HUGE_PAGES  likewise: off, best_effort, required
+//   SHMEM_VERSION, SHMEM_INFO, SHMEM_DEBUG  what a PE says at its start (shmem.h)
+//   TOWPATH_SHMEM_HUGE_PAGES  as TOWPATH_SHMEM_HEAP: off, best_effort, required
 //   TOWPATH_SHMEM_NODE  the NUMA node of this PE's heap
 //   TOWPATH_SHMEM_NETWORK  between hosts: tcp or ucx; else UCX where all PEs have RDMA, without its
 //                       TCP unless UCX_TLS says otherwise, and TCP where not

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """libnvshmem_host.so.3 from outside: its name, what it shows, and that the test program calls all of it."""
 import argparse
+import os
 import subprocess
 import sys
 
@@ -33,6 +34,10 @@ def main():
     faults += [f"{word} is not of version NVSHMEM" for word in words if word != "NVSHMEM" and not word.endswith("@@NVSHMEM")]
     if "[libnvshmem_host.so.3]" not in output(args.readelf, "-d", args.library):
         faults.append("the library is not called libnvshmem_host.so.3")
+    said = subprocess.run([args.test, args.library, "alone"], env={**os.environ, "NVSHMEM_VERSION": "1"}, capture_output=True,
+                          text=True).stderr
+    if "NVSHMEM v3.0.0 (Towpath, without a GPU)\n" not in said:
+        faults.append(f"with NVSHMEM_VERSION=1 it says {said!r}")
     print("\n".join(faults) or f"{len(shown)} functions, all called")
     return 1 if faults else 0
 

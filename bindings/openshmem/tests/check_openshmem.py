@@ -85,9 +85,9 @@ class OpenshmemTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return program
 
-    def run_pes(self, pes, program, expect=0):
+    def run_pes(self, pes, program, expect=0, **variables):
         done = subprocess.run([ARGS.run, "run", "-n", str(pes), "--heap", "4M", "--", program], timeout=WATCHDOG_S,
-                              capture_output=True, text=True)
+                              capture_output=True, text=True, env={**os.environ, **variables})
         self.assertEqual(done.returncode, expect, done.stderr)
         return done
 
@@ -173,6 +173,17 @@ class OpenshmemTest(unittest.TestCase):
     def test_the_example_counts(self):
         program = self.build((HEADERS.parents[1] / "examples" / "openshmem_primes.c").read_text(), "-O2")
         self.assertEqual(self.run_pes(4, program).stdout, "4 PEs found 9592 primes below 100000\n")
+
+    def test_a_program_says_what_the_environment_asks_for(self):
+        program = self.build(SUM)
+        self.assertEqual(self.run_pes(2, program, SHMEM_VERSION="0", SHMEM_DEBUG="no").stderr, "")
+        name, = self.run_pes(2, program, SHMEM_VERSION="").stderr.splitlines()
+        self.assertRegex(name, r"^Towpath \d+\.\d+\.\d+, OpenSHMEM 1\.6$")
+        described = re.findall(r"^  (\w+)  ", self.run_pes(2, program, SHMEM_INFO="any").stderr, re.M)
+        self.assertEqual(described, ["SHMEM_SYMMETRIC_SIZE", "SHMEM_VERSION", "SHMEM_INFO", "SHMEM_DEBUG", "TOWPATH_SHMEM_HEAP",
+                                     "TOWPATH_SHMEM_HUGE_PAGES", "TOWPATH_SHMEM_NODE", "TOWPATH_SHMEM_NETWORK"])
+        lines = sorted(self.run_pes(2, program, SHMEM_DEBUG="1").stderr.splitlines())
+        self.assertEqual(lines, [f"{name}: PE {pe} of 2, its heap 4 MiB in ordinary pages" for pe in range(2)])
 
     def test_a_program_may_end_without_finalize(self):
         self.run_pes(3, self.build(self.ring("return 0;")))
