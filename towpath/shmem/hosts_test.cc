@@ -1,11 +1,13 @@
 // PEs of one process that take each other for processes of other hosts: messages by sockets and
 // over UCX.
 #include <numeric>
+#include <optional>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include <towpath/core/format.h>
+#include <towpath/net/tls/test_authorities.h>
 #include <towpath/shmem/collectives.h>
 #include <towpath/shmem/hosts.h>
 #include <towpath/shmem/testing/pes.h>
@@ -16,27 +18,37 @@ namespace {
 struct Way {
   NetworkEngine engine = NetworkEngine::tcp;
   bool encrypted = false;
+  bool by_certificates = false;
 };
 
-/// By sockets, by sockets in TLS, and over UCX.
+/// By sockets, by sockets in TLS of either kind, and over UCX.
 class HostsTest : public ::testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
     if (const auto why = testing::why_not(GetParam().engine); !why.empty()) GTEST_SKIP() << why;
+    if (!GetParam().by_certificates) return;
+    if (const auto why = net::TestAuthorities::why_not(); !why.empty()) GTEST_SKIP() << why;
+    certificates_ = authorities_.emplace().issue("pe", "ca", "IP:127.0.0.1");
   }
-  static NetworkOptions network() {
+  NetworkOptions network() const {
     NetworkOptions options = testing::network_with(GetParam().engine);
     options.encrypted = GetParam().encrypted;
+    options.certificates = certificates_;
     return options;
   }
+
+  std::optional<net::TestAuthorities> authorities_;
+  net::TlsCertificates certificates_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Over, HostsTest,
                          ::testing::Values(Way{NetworkEngine::tcp}, Way{NetworkEngine::tcp, true},
+                                           Way{NetworkEngine::tcp, true, true},
                                            Way{NetworkEngine::ucx}),
                          [](const auto& way) {
                            return cat(to_string(way.param.engine),
-                                      way.param.encrypted ? "_tls" : "");
+                                      way.param.encrypted ? "_tls" : "",
+                                      way.param.by_certificates ? "_certificates" : "");
                          });
 
 TEST_P(HostsTest, puts_and_gets_of_every_size_arrive) {

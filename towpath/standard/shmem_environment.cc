@@ -5,6 +5,7 @@
 #include <fcntl.h>
 
 #include <towpath/core/format.h>
+#include <towpath/standard/settings.h>
 #include <towpath/standard/shmem_environment.h>
 #include <towpath/standard/stderr_sink.h>
 #include <towpath/standard/ucx_transports.h>
@@ -135,6 +136,10 @@ Result<shmem::NetworkOptions> shmem_network(const Environment& environment) {
     return error(Code::invalid_argument, cat(kSecurity, "=", printable(security)),
                  "say tls or authenticated");
   network.encrypted = security == "tls";
+  const Settings settings = Settings::from(environment);
+  network.certificates = {.certificate_file = settings.tls_cert_file,
+                          .key_file = settings.tls_key_file,
+                          .authority_file = settings.tls_ca_file};
   const std::string_view transports = value_of("UCX_TLS");
   if (!network.engine && transports.empty()) network.ucx.transports = kWithoutTcp;
   if (network.engine == shmem::NetworkEngine::ucx && opens_tcp_port(transports))

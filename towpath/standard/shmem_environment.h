@@ -13,8 +13,9 @@
 //   TOWPATH_SHMEM_NODE  the NUMA node of this PE's heap
 //   TOWPATH_SHMEM_NETWORK  between hosts: tcp or ucx; else UCX where all PEs have RDMA, without its
 //                       TCP unless UCX_TLS says otherwise, and TCP where not
-//   TOWPATH_SECURITY    tls: what goes between hosts is encrypted; authenticated, or nothing: both
-//                       sides of each connection are proven
+//   TOWPATH_SECURITY    tls: what goes between hosts is encrypted, by the certificates that
+//                       TOWPATH_TLS_CERT_FILE, _KEY_FILE and _CA_FILE name, if they do;
+//                       authenticated, or nothing: both sides of each connection are proven
 //   PMIX_RANK           another launcher started it, which has PMIx
 //   PMI_FD, PMI_SIZE    another launcher started it, with an older PMI, which is not spoken here
 //

@@ -20,6 +20,9 @@ TEST(ShmemEnvironmentTest, the_network_is_what_the_environment_names) {
   EXPECT_EQ(ucx->ucx.transports, "");
   EXPECT_FALSE(ucx->encrypted);
   EXPECT_TRUE(shmem_network(shmem_variables_of_network("tcp", "tls"))->encrypted);
+  const auto by_files =
+      shmem_network({{"TOWPATH_SECURITY", "tls"}, {"TOWPATH_TLS_CERT_FILE", "own.pem"}});
+  EXPECT_EQ(by_files->certificates.certificate_file, "own.pem");
   EXPECT_EQ(shmem_network({{"TOWPATH_SHMEM_NETWORK", "rdma"}}).code(), Code::invalid_argument);
   EXPECT_EQ(shmem_network({{"TOWPATH_SECURITY", "yes"}}).status().message(),
             "TOWPATH_SECURITY=yes");

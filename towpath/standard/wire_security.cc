@@ -1,6 +1,7 @@
 #include <utility>
 
 #include <towpath/core/format.h>
+#include <towpath/standard/settings.h>
 #include <towpath/standard/wire_security.h>
 
 namespace towpath::standard {
@@ -14,16 +15,26 @@ std::string asked_for(const std::function<Environment()>& environment) {
   return found == variables.end() ? std::string() : found->second;
 }
 
+/// Those of the process, where the wire is in TLS and nothing was said of it.
+void add_certificates(backend::Params& params, const Settings& settings) {
+  const auto security = params.find("security");
+  if (security == params.end() || security->second != "tls") return;
+  if (params.contains("cert") || params.contains("key") || params.contains("ca")) return;
+  if (!settings.tls_cert_file.empty()) params.emplace("cert", settings.tls_cert_file);
+  if (!settings.tls_key_file.empty()) params.emplace("key", settings.tls_key_file);
+  if (!settings.tls_ca_file.empty()) params.emplace("ca", settings.tls_ca_file);
+}
+
 }  // namespace
 
 backend::BackendType with_wire_security(backend::BackendType type,
                                         std::function<Environment()> environment) {
   type.open = [open = std::move(type.open),
                environment = std::move(environment)](const backend::BackendContext& context) {
-    const std::string security = asked_for(environment);
-    if (security.empty()) return open(context);
     backend::BackendContext asked = context;
-    asked.params.emplace("security", security);
+    if (const std::string security = asked_for(environment); !security.empty())
+      asked.params.emplace("security", security);
+    add_certificates(asked.params, Settings::from(environment()));
     return open(asked);
   };
   return type;

@@ -1,6 +1,9 @@
 // TOWPATH_SECURITY: what is asked of every data wire that this process opens, whoever opens it.
 //
-//   tls            `tcp` encrypts all; `ucx` and `ucx_device`, which cannot, are refused by name
+//   tls            `tcp` encrypts all, by the certificates that TOWPATH_TLS_CERT_FILE, _KEY_FILE
+//   and
+//                  _CA_FILE name, if they do; `ucx` and `ucx_device`, which cannot, are refused by
+//                  name
 //   authenticated  both sides are proven, heads are sealed, payload is not: the default
 //
 // A parameter `security` of the backend itself has precedence. Thread: immutable.
@@ -16,8 +19,8 @@ inline constexpr Setting kSecuritySetting{
     "SECURITY", "tls, authenticated", "authenticated",
     "tls: what goes between hosts is encrypted; UCX is refused then", true};
 
-/// `type` (tcp), which asks for what the environment asks for. The environment is read when the
-/// backend is opened.
+/// `type` (tcp), which asks for what the environment asks for, with its certificates. The
+/// environment is read when the backend is opened.
 backend::BackendType with_wire_security(
     backend::BackendType type, std::function<Environment()> environment = read_environment);
 

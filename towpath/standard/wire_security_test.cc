@@ -37,6 +37,23 @@ TEST_F(WireSecurityTest, what_the_environment_asks_for_reaches_the_backend) {
   EXPECT_EQ(opened_with_.at("security"), "authenticated") << "the parameter has precedence";
 }
 
+TEST_F(WireSecurityTest, the_certificates_of_the_process_are_those_of_its_wires_in_tls) {
+  const auto wire = with_wire_security(type(), environment());
+  environment_ = {{"TOWPATH_TLS_CERT_FILE", "own.pem"},
+                  {"TOWPATH_TLS_KEY_FILE", "own.key"},
+                  {"TOWPATH_TLS_CA_FILE", "ca.pem"}};
+  (void)wire.open({});
+  EXPECT_EQ(opened_with_, backend::Params()) << "no TLS was asked for";
+  (void)wire.open({.params = {{"security", "tls"}}});
+  EXPECT_EQ(opened_with_,
+            (backend::Params{
+                {"security", "tls"}, {"cert", "own.pem"}, {"key", "own.key"}, {"ca", "ca.pem"}}));
+  environment_["TOWPATH_SECURITY"] = "tls";
+  (void)wire.open({.params = {{"cert", "its.pem"}}});
+  EXPECT_EQ(opened_with_, (backend::Params{{"security", "tls"}, {"cert", "its.pem"}}))
+      << "parameters have precedence, as a whole";
+}
+
 TEST_F(WireSecurityTest, what_cannot_encrypt_is_refused_by_name) {
   const auto wire = refused_where_encrypted(type(), environment());
   EXPECT_EQ(wire.open({}).code(), Code::not_ready);

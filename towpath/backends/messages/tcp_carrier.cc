@@ -30,6 +30,15 @@ std::string_view security_of(const Params& params) {
   return found == params.end() ? kAuthenticated : std::string_view(found->second);
 }
 
+/// Of TLS, by the words that a rendezvous has for them.
+net::TlsCertificates certificates_of(const Params& params) {
+  const auto file = [&](const char* name) {
+    const auto found = params.find(name);
+    return found == params.end() ? std::string() : found->second;
+  };
+  return {.certificate_file = file("cert"), .key_file = file("key"), .authority_file = file("ca")};
+}
+
 /// More sockets than this to one peer have nothing to gain.
 constexpr unsigned kMostRails = 8;
 
@@ -50,12 +59,17 @@ Status adapt(Carrier& tcp, const Params& params) {
   TOWPATH_TRY(tcp.rails, rails_of(params));
   tcp.most_accepted = sys::share_of_descriptors(2, tcp.most_accepted);
   const std::string_view security = security_of(params);
+  const bool has_certificates = !certificates_of(params).empty();
+  if (security == kAuthenticated && has_certificates)
+    return error(Code::invalid_argument, "tcp: cert, key and ca without security=tls",
+                 "add it: certificates are of TLS");
   if (security == kAuthenticated) return {};
   if (security != kTls)
     return error(Code::invalid_argument, cat("tcp: security=", printable(security)),
                  "use tls (all bytes are encrypted) or authenticated (both sides are proven, heads "
                  "are sealed)");
-  tcp.path = "messages over TCP in TLS 1.3";
+  tcp.path = has_certificates ? "messages over TCP in TLS 1.3, by certificates"
+                              : "messages over TCP in TLS 1.3";
   return {};
 }
 
@@ -77,6 +91,14 @@ Carrier tcp_carrier() {
                  .default_value = std::string(kAuthenticated),
                  .meaning = "tls: all bytes are encrypted; authenticated: both sides are proven, "
                             "heads are sealed, payload is not"},
+                {.name = "cert",
+                 .default_value = "",
+                 .meaning = "a file in PEM: with tls, the certificate of this side, which names "
+                            "its addresses; both sides have one, or none"},
+                {.name = "key", .default_value = "", .meaning = "a file in PEM: that one's key"},
+                {.name = "ca",
+                 .default_value = "",
+                 .meaning = "a file in PEM: the authority that both sides trust"},
                 {.name = "rails",
                  .default_value = "1",
                  .meaning = "connections to a peer, at most 8, over paths of their own first: "
@@ -87,7 +109,8 @@ Carrier tcp_carrier() {
     return net::open_tcp_worker({.devices = devices_of(context.params),
                                  .head_bytes = kMaxHeadBytes,
                                  .body_bytes = kMaxBodyBytes,
-                                 .tls = security_of(context.params) == kTls},
+                                 .tls = security_of(context.params) == kTls,
+                                 .certificates = certificates_of(context.params)},
                                 listener, *context.clock);
   };
   tcp.probe = net::probe_tcp;

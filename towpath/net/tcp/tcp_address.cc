@@ -25,10 +25,12 @@ constexpr std::size_t kPortBytes = 2;
 constexpr std::size_t kMostAddressBytes = sizeof(in6_addr) + kPortBytes;
 
 // Of the tags 1 and 2 an earlier release made instance and secret, which are not the carrier's now.
-constexpr Tag kEndpoint = required(3), kHost = required(4), kTlsKey = required(5);
+constexpr Tag kEndpoint = required(3), kHost = required(4), kTlsKey = required(5),
+              kWantsCertificate = required(6);
 constexpr FieldRule kRules[] = {
     {kHost, "host", Kind::bytes, kAtMostOne, sizeof(HostMark)},
     {kTlsKey, "TLS key", Kind::bytes, kAtMostOne, sizeof(TlsKey)},
+    {kWantsCertificate, "wants a certificate", Kind::number, kAtMostOne, 1},
     {kEndpoint, "endpoint", Kind::bytes, {1, TcpPlace::kMostEndpoints}, kMostAddressBytes},
 };
 constexpr Schema kSchema("TCP address", kRules);
@@ -113,6 +115,7 @@ Bytes encode(const TcpPlace& place) {
   Encoder out(kSchema);
   if (place.host) out.put_bytes(kHost, *place.host);
   if (place.tls_key) out.put_bytes(kTlsKey, *place.tls_key);
+  if (place.wants_certificate) out.put_number(kWantsCertificate, 1);
   for (const Endpoint& endpoint : place.endpoints) out.put_bytes(kEndpoint, bytes_of(endpoint));
   auto bytes = std::move(out).finish();
   TOWPATH_CHECK(bytes.ok(), "what a worker says of itself must fit its own schema");
@@ -122,8 +125,12 @@ Bytes encode(const TcpPlace& place) {
 Result<TcpPlace> decode_tcp_place(ConstByteSpan bytes) {
   TcpPlace place;
   TOWPATH_TRY(decode(Decoder(bytes, kSchema), [&](const Field& field) -> Status {
-    if (field.tag() == kEndpoint) return take(place, field);
-    return field.tag() == kHost ? take_whole(place.host, field) : take_whole(place.tls_key, field);
+    switch (field.tag()) {
+      case kEndpoint: return take(place, field);
+      case kHost: return take_whole(place.host, field);
+      case kTlsKey: return take_whole(place.tls_key, field);
+      default: place.wants_certificate = field.number() != 0; return {};
+    }
   }));
   return place;
 }

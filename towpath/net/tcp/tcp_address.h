@@ -26,8 +26,10 @@ struct TcpPlace {
   /// None: it could not be found out.
   std::optional<HostMark> host;
   std::vector<Endpoint> endpoints;  ///< with their ports
-  /// The port speaks TLS 1.3 only, with this as the pre-shared key; none: it speaks none.
+  /// The port speaks TLS 1.3 only, with this as the pre-shared key.
   std::optional<TlsKey> tls_key;
+  /// The port speaks TLS 1.3 only, and both sides show certificates. Neither: it speaks none.
+  bool wants_certificate = false;
 };
 
 /// Of the calling thread's network. Errors: not_found, denied (/proc cannot be read).

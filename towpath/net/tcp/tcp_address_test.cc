@@ -30,6 +30,16 @@ TEST(TcpAddressTest, values_come_back) {
   EXPECT_EQ(to_address(again->endpoints[1]), (TcpAddress{"2001:db8::5", 65535}));
 }
 
+TEST(TcpAddressTest, a_port_says_by_what_it_speaks_tls) {
+  TcpPlace place = some_place();
+  EXPECT_FALSE(decode_tcp_place(encode(place))->wants_certificate);
+  place.wants_certificate = true;
+  EXPECT_TRUE(decode_tcp_place(encode(place))->wants_certificate);
+  place.wants_certificate = false;
+  place.tls_key.emplace().fill(std::byte{7});
+  EXPECT_EQ(decode_tcp_place(encode(place))->tls_key, place.tls_key);
+}
+
 TEST(TcpAddressTest, host_may_be_unknown) {
   TcpPlace place = some_place();
   place.host.reset();

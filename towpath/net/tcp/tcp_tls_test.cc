@@ -1,10 +1,12 @@
 // Workers that speak TLS, with somebody on the wire between them.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -12,6 +14,7 @@
 #include <towpath/core/format.h>
 #include <towpath/net/tcp/tcp_address.h>
 #include <towpath/net/tcp/tcp_worker.h>
+#include <towpath/net/tls/test_authorities.h>
 #include <towpath/run/eventually.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/fd.h>
@@ -98,8 +101,9 @@ class Wire {
 
 class TcpTlsTest : public ::testing::Test {
  protected:
-  std::unique_ptr<MessageWorker> open(Trusting& side, bool tls) {
-    auto worker = open_tcp_worker({.tls = tls}, side, clock_).value();
+  std::unique_ptr<MessageWorker> open(Trusting& side, bool tls, TlsCertificates shown = {}) {
+    auto worker =
+        open_tcp_worker({.tls = tls, .certificates = std::move(shown)}, side, clock_).value();
     side.worker = worker.get();
     return worker;
   }
@@ -181,6 +185,76 @@ TEST_F(TcpTlsTest, who_speaks_without_tls_at_such_a_port_is_refused) {
   const auto another = dial(encode(place)).value();
   ASSERT_TRUE(run_until(nullptr, [&] { return far_side_.refused > 0; }));
   EXPECT_EQ(far_side_.why.code(), Code::denied) << far_side_.why.to_string();
+}
+
+/// Sides that show certificates.
+class TcpCertificatesTest : public TcpTlsTest {
+ protected:
+  void SetUp() override {
+    if (const auto why = TestAuthorities::why_not(); !why.empty()) GTEST_SKIP() << why;
+    authorities_.emplace();
+  }
+  TlsCertificates issue(const std::string& name, const std::string& by = "ca",
+                        const std::string& host = "IP:127.0.0.1") {
+    return authorities_->issue(name, by, host);
+  }
+  /// Where only the loopback leads to it, which is what the certificates name.
+  Bytes by_loopback(const MessageWorker& worker) {
+    TcpPlace place = decode_tcp_place(worker.address()).value();
+    place.endpoints = {place.endpoints.back()};
+    return encode(place);
+  }
+
+  std::optional<TestAuthorities> authorities_;
+};
+
+TEST_F(TcpCertificatesTest, sides_of_one_authority_speak_and_the_wire_reads_nothing) {
+  near_ = open(near_side_, true, issue("near"));
+  far_ = open(far_side_, true, issue("far"));
+  const TcpPlace place = decode_tcp_place(far_->address()).value();
+  EXPECT_TRUE(place.wants_certificate);
+  EXPECT_FALSE(place.tls_key) << "a reader of the address could speak by it";
+  Wire wire(place);
+  const auto way = dial(encode(wire.place)).value();
+  ASSERT_TRUE(Trusting::say(*near_, *way, "the keys and values").ok());
+  ASSERT_TRUE(run_until(&wire, [&] { return !far_side_.heads.empty(); }));
+  EXPECT_EQ(wire.recorded.find("keys and values"), std::string::npos);
+}
+
+TEST_F(TcpCertificatesTest, who_is_of_another_authority_is_refused) {
+  near_ = open(near_side_, true, issue("thief", "other"));
+  far_ = open(far_side_, true, issue("far"));
+  const auto way = dial(by_loopback(*far_)).value();
+  ASSERT_TRUE(run_until(nullptr, [&] { return far_side_.refused > 0; }));
+  EXPECT_EQ(far_side_.why.code(), Code::denied) << far_side_.why.to_string();
+  EXPECT_EQ(far_side_.guest, nullptr);
+}
+
+TEST_F(TcpCertificatesTest, a_port_whose_certificate_names_another_host_is_not_spoken_to) {
+  near_ = open(near_side_, true, issue("near"));
+  far_ = open(far_side_, true, issue("moved", "ca", "IP:10.0.0.8"));
+  const auto way = dial(by_loopback(*far_)).value();
+  ASSERT_TRUE(run_until(nullptr, [&] { return near_side_.broken > 0; }));
+  EXPECT_THAT(near_side_.why.to_string(), ::testing::HasSubstr("certificate verify failed"));
+  EXPECT_EQ(far_side_.guest, nullptr);
+}
+
+TEST_F(TcpCertificatesTest, both_sides_have_one_or_none) {
+  near_ = open(near_side_, true);
+  far_ = open(far_side_, true, issue("far"));
+  EXPECT_EQ(dial(far_->address()).status().message(),
+            "the peer's port asks for a certificate, and this side has none");
+  near_ = open(near_side_, true, issue("near"));
+  far_ = open(far_side_, true);
+  EXPECT_EQ(dial(far_->address()).status().message(),
+            "the peer's port shows no certificate, and this side asks for one");
+}
+
+TEST_F(TcpCertificatesTest, files_that_cannot_be_used_open_no_port) {
+  TlsCertificates none = issue("near");
+  none.key_file = authorities_->file("none.key");
+  const auto refused = open_tcp_worker({.tls = true, .certificates = none}, near_side_, clock_);
+  EXPECT_EQ(refused.code(), Code::invalid_argument);
 }
 
 }  // namespace

@@ -36,9 +36,44 @@ std::shared_ptr<const TlsContext> tls_of(const std::optional<TlsKey>& key) {
   return TlsContext::from_token(*token);
 }
 
+/// What a port of ours speaks: TLS by certificates, by a key of its own, or none.
+struct OwnTls {
+  std::shared_ptr<const TlsContext> certificates;
+  std::optional<TlsKey> key;
+
+  static Result<OwnTls> make(const TcpOptions& options) {
+    OwnTls tls;
+    if (options.tls && !options.certificates.empty()) {
+      TOWPATH_TRY(tls.certificates, TlsContext::from_certificates(options.certificates));
+    } else if (options.tls) {
+      tls.key = make_tls_key();
+    }
+    return tls;
+  }
+  std::shared_ptr<const TlsContext> of_port() const {
+    return certificates ? certificates : tls_of(key);
+  }
+  /// By which a port of others is dialled; null: none. Errors: unsupported (it speaks less than
+  /// this side asks for, or asks for a certificate that is not there).
+  Result<std::shared_ptr<const TlsContext>> towards(const TcpPlace& place) const;
+};
+
+Result<std::shared_ptr<const TlsContext>> OwnTls::towards(const TcpPlace& place) const {
+  if (certificates && place.wants_certificate) return certificates;
+  if (certificates || place.wants_certificate)
+    return error(Code::unsupported,
+                 certificates ? "the peer's port shows no certificate, and this side asks for one"
+                              : "the peer's port asks for a certificate, and this side has none",
+                 "give both sides security=tls with cert, key and ca");
+  if (key && !place.tls_key)
+    return error(Code::unsupported, "the peer's port speaks no TLS, and this side asks for it",
+                 "give both sides security=tls");
+  return tls_of(place.tls_key);
+}
+
 class TcpWorker final : public MessageWorker, private TcpSocketOwner, private TcpSleeper {
  public:
-  TcpWorker(const TcpOptions& options, MessageListener& listener, TcpLoop loop)
+  TcpWorker(const TcpOptions& options, OwnTls tls, MessageListener& listener, TcpLoop loop)
       : loop_(std::move(loop)),
         buffers_(options.head_bytes + options.body_bytes),
         context_{.loop = loop_,
@@ -46,9 +81,8 @@ class TcpWorker final : public MessageWorker, private TcpSocketOwner, private Tc
                  .listener = listener,
                  .limits = {options.head_bytes, options.body_bytes},
                  .first_bytes = options.first_bytes},
-        tls_key_(options.tls ? std::optional(make_tls_key()) : std::nullopt),
-        newcomers_(loop_, listener, {.first_bytes = options.first_bytes, .tls = tls_of(tls_key_)}) {
-  }
+        tls_(std::move(tls)),
+        newcomers_(loop_, listener, {.first_bytes = options.first_bytes, .tls = tls_.of_port()}) {}
 
   Status open(const TcpOptions& options);
   ConstByteSpan address() const noexcept override { return address_; }
@@ -79,7 +113,7 @@ class TcpWorker final : public MessageWorker, private TcpSocketOwner, private Tc
   MessageBuffers buffers_;
   const TcpContext context_;
   std::optional<HostMark> host_;
-  const std::optional<TlsKey> tls_key_;
+  const OwnTls tls_;
   Bytes address_;
   std::vector<Port> ports_;
   TcpNewcomers newcomers_;
@@ -132,7 +166,10 @@ Result<Listener> listen_anywhere() {
 
 Status TcpWorker::open(const TcpOptions& options) {
   if (auto mark = host_mark(); mark.ok()) host_ = *mark;
-  TcpPlace place{.host = host_, .endpoints = {}, .tls_key = tls_key_};
+  TcpPlace place{.host = host_,
+                 .endpoints = {},
+                 .tls_key = tls_.key,
+                 .wants_certificate = tls_.certificates != nullptr};
   TOWPATH_TRY(place.endpoints, open_ports(options.devices));
   address_ = encode(place);
   for (Port& port : ports_) {
@@ -170,12 +207,10 @@ Result<std::unique_ptr<MessageEndpoint>> TcpWorker::connect(ConstByteSpan addres
   Bytes bytes(said.begin(), said.end());
   buffers_.give_back(std::move(first));
   TOWPATH_TRY(const TcpPlace place, decode_tcp_place(address));
-  if (tls_key_ && !place.tls_key)
-    return error(Code::unsupported, "the peer's port speaks no TLS, and this side asks for it",
-                 "give both sides security=tls");
+  TOWPATH_TRY(auto tls, tls_.towards(place));
   TOWPATH_TRY(const std::vector<Endpoint> endpoints, reachable(place));
   auto endpoint = std::make_unique<TcpEndpoint>(context_, owner);
-  TOWPATH_TRY(endpoint->dial(endpoints, std::move(bytes), tls_of(place.tls_key)));
+  TOWPATH_TRY(endpoint->dial(endpoints, std::move(bytes), std::move(tls)));
   return endpoint;
 }
 
@@ -243,8 +278,9 @@ void TcpWorker::on_wake(Instant now) {
 Result<std::unique_ptr<MessageWorker>> open_tcp_worker(const TcpOptions& options,
                                                        MessageListener& listener,
                                                        const Clock& clock) {
+  TOWPATH_TRY(OwnTls tls, OwnTls::make(options));
   TOWPATH_TRY(TcpLoop loop, TcpLoop::open(clock));
-  auto worker = std::make_unique<TcpWorker>(options, listener, std::move(loop));
+  auto worker = std::make_unique<TcpWorker>(options, std::move(tls), listener, std::move(loop));
   TOWPATH_TRY(worker->open(options));
   return worker;
 }

@@ -25,6 +25,7 @@
 #include <towpath/core/finding.h>
 #include <towpath/core/identity.h>
 #include <towpath/net/messages/message_worker.h>
+#include <towpath/net/tls/tls_certificates.h>
 
 namespace towpath::net {
 
@@ -38,10 +39,14 @@ struct TcpOptions {
   /// Whether all bytes travel in TLS 1.3, by a key that the address has in it. Peers that do not
   /// speak it are refused; a dialler of one that does speaks it too.
   bool tls = false;
+  /// Of TLS: instead of that key both sides show certificates, which name the addresses that are
+  /// dialled. Peers without are refused. Empty: by the key.
+  TlsCertificates certificates = {};
 };
 
 /// `listener` and `clock`, which is the kernel's, must outlive the worker.
-/// Errors: not_found (a device that is none, or has no address), exhausted, denied.
+/// Errors: not_found (a device that is none, or has no address), invalid_argument (certificates
+/// that cannot be used), exhausted, denied.
 Result<std::unique_ptr<MessageWorker>> open_tcp_worker(const TcpOptions& options,
                                                        MessageListener& listener,
                                                        const Clock& clock);

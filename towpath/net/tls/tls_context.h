@@ -14,21 +14,11 @@
 #include <string>
 
 #include <towpath/core/result.h>
+#include <towpath/net/tls/tls_certificates.h>
 #include <towpath/net/token.h>
 #include <towpath/sys/byte_stream.h>
 
 namespace towpath::net {
-
-/// Files in PEM. The client also checks that the certificate names the host that it dialled.
-struct TlsCertificates {
-  std::string certificate_file;  ///< our own, with those between it and the authority's
-  std::string key_file;
-  std::string authority_file;  ///< whose certificates are trusted, of the other side
-
-  bool empty() const noexcept {
-    return certificate_file.empty() && key_file.empty() && authority_file.empty();
-  }
-};
 
 class TlsContext : public std::enable_shared_from_this<TlsContext> {
  public:

@@ -1,6 +1,5 @@
 #include <cstdint>
-#include <cstdlib>
-#include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -8,9 +7,8 @@
 #include <gtest/gtest.h>
 #include <openssl/crypto.h>
 
-#include <towpath/core/format.h>
+#include <towpath/net/tls/test_authorities.h>
 #include <towpath/net/tls/tls_context.h>
-#include <towpath/sys/temporary_directory.h>
 
 namespace towpath::net {
 namespace {
@@ -215,40 +213,21 @@ TEST(TlsTest, decrypted_bytes_that_wait_are_counted) {
   EXPECT_EQ(talk.to->buffered_bytes(), 6U);
 }
 
-// An authority, and certificates that it gave, made by the command that an administrator uses.
 class TlsCertificatesTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (std::system("openssl version > /dev/null 2>&1") != 0)
-      GTEST_SKIP() << "no openssl command: apt-get install openssl";
-    authority("ca");
-    authority("other");
-  }
-  void run(const std::string& arguments) const {
-    ASSERT_EQ(
-        std::system(
-            cat("cd ", directory.path(), " && openssl ", arguments, " > /dev/null 2>&1").c_str()),
-        0)
-        << arguments;
-  }
-  void authority(const std::string& name) const {
-    run(cat("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=", name,
-            " -keyout ", name, ".key -out ", name, ".pem"));
+    if (const auto why = TestAuthorities::why_not(); !why.empty()) GTEST_SKIP() << why;
+    authorities_.emplace();
   }
   TlsCertificates issue(const std::string& name, const std::string& by, const std::string& host) {
-    std::ofstream(directory.file(name + ".ext")) << "subjectAltName=" << host << "\n";
-    run(cat("req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=", name, " -keyout ",
-            name, ".key -out ", name, ".csr"));
-    run(cat("x509 -req -in ", name, ".csr -CA ", by, ".pem -CAkey ", by,
-            ".key -CAcreateserial -days 2 -extfile ", name, ".ext -out ", name, ".pem"));
-    return {directory.file(name + ".pem"), directory.file(name + ".key"), directory.file("ca.pem")};
+    return authorities_->issue(name, by, host);
   }
   static Talk talk_between(const TlsCertificates& client, const TlsCertificates& server) {
     auto [near, far] = sys::make_memory_streams();
     return {TlsContext::from_certificates(client).value()->client(std::move(near), "10.0.0.7"),
             TlsContext::from_certificates(server).value()->server(std::move(far))};
   }
-  const sys::TemporaryDirectory directory = sys::TemporaryDirectory::create().value();
+  std::optional<TestAuthorities> authorities_;
 };
 
 TEST_F(TlsCertificatesTest, certificates_of_one_authority_open_and_others_do_not) {
@@ -300,7 +279,7 @@ TEST_F(TlsCertificatesTest, token_and_certificate_do_not_meet) {
 TEST_F(TlsCertificatesTest, files_that_are_none_are_refused_by_name) {
   const TlsCertificates good = issue("server", "ca", "IP:10.0.0.7");
   TlsCertificates bad = good;
-  bad.key_file = directory.file("none.key");
+  bad.key_file = authorities_->file("none.key");
   const Status refused = TlsContext::from_certificates(bad).status();
   EXPECT_EQ(refused.code(), Code::invalid_argument);
   EXPECT_THAT(refused.to_string(), testing::HasSubstr("none.key"));

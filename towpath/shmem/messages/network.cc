@@ -60,7 +60,8 @@ MessageNetwork network_of(const NetworkOptions& options, const NetworkWish& agre
   const net::TcpOptions tcp{.devices = {},
                             .head_bytes = kMaxHeadBytes,
                             .body_bytes = kMaxFramePayload,
-                            .tls = agreed.encrypted};
+                            .tls = agreed.encrypted,
+                            .certificates = options.certificates};
   return {.has_connections = true,
           .make_worker = [tcp](net::MessageListener& listener, const Clock& clock) {
             return net::open_tcp_worker(tcp, listener, clock);

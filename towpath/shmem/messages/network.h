@@ -13,6 +13,7 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
+#include <towpath/net/tls/tls_certificates.h>
 #include <towpath/net/ucx/ucx_options.h>
 #include <towpath/telemetry/log.h>
 
@@ -38,6 +39,7 @@ struct NetworkOptions {
   std::optional<NetworkEngine> engine;
   bool has_rdma = false;   ///< this PE's host has an adapter, and this process may use it
   bool encrypted = false;  ///< all bytes in TLS 1.3, which UCX does not speak
+  net::TlsCertificates certificates;  ///< by which it is; empty: by keys that the PEs exchange
   net::UcxOptions ucx;
   Heartbeat heartbeat;
   telemetry::Log log;  ///< who was refused
