@@ -9,13 +9,16 @@
 namespace towpath::standard {
 namespace {
 
-// Whether the environment says what `name` is for, under any prefix.
+// Whether the environment says what `name` is for, under any prefix that it may have.
 bool is_said(const Environment& environment, std::string_view name) {
   for (const std::string_view prefix : kVariablePrefixes) {
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
   }
+  const bool is_ours = std::ranges::any_of(known_settings(), [&](const Setting& setting) {
+    return setting.is_ours && setting.name == name;
+  });
   return std::ranges::any_of(kVariablePrefixes, [&](std::string_view prefix) {
-    return environment.contains(cat(prefix, name));
+    return (!is_ours || prefix == kOurPrefix) && environment.contains(cat(prefix, name));
   });
 }
 
@@ -27,7 +30,24 @@ Environment below(const Environment& environment, const Environment& file) {
   return both;
 }
 
+/// Of a file's keys, those that are variables alone.
+std::vector<Remark> without_effect(const Environment& file) {
+  std::vector<Remark> remarks;
+  for (const Setting& setting : known_settings()) {
+    const std::string name = cat(kOurPrefix, setting.name);
+    if (setting.is_variable && file.contains(name))
+      remarks.push_back({name, "has no effect: it is read from the environment alone"});
+  }
+  return remarks;
+}
+
 }  // namespace
+
+Result<Environment> read_environment_and_file() {
+  const Environment environment = read_environment();
+  TOWPATH_TRY(const ConfigFile file, read_config_file(environment));
+  return below(environment, file.values);
+}
 
 std::vector<Setting> known_settings() {
   std::vector<Setting> all{kConfigFileSetting, kSecuritySetting};
@@ -45,8 +65,9 @@ Result<std::vector<GivenSetting>> given_settings(const Environment& environment,
   for (const Setting& setting : known_settings()) {
     GivenSetting& given = all.emplace_back(GivenSetting{setting, cat(kOurPrefix, setting.name)});
     for (const std::string_view prefix : kVariablePrefixes) {  // those of the last one win
-      const auto found = both.find(cat(prefix, setting.name));
-      if (found == both.end() || (setting.is_ours && prefix != kOurPrefix)) continue;
+      const Environment& read = setting.is_variable ? environment : both;
+      const auto found = read.find(cat(prefix, setting.name));
+      if (found == read.end() || (setting.is_ours && prefix != kOurPrefix)) continue;
       given.value = found->second;
       given.source =
           environment.contains(found->first) ? found->first : file.place_of(found->first);
@@ -57,9 +78,9 @@ Result<std::vector<GivenSetting>> given_settings(const Environment& environment,
 
 Result<Configuration> configure(const Environment& environment, const std::string& system_file) {
   TOWPATH_TRY(const ConfigFile file, read_config_file(environment, system_file));
-  const Environment both = below(environment, file.values);
-  Configuration reported{.settings = Settings::from(both)};
-  TOWPATH_TRY(reported.telemetry, telemetry_from(both));
+  Configuration reported{.environment = below(environment, file.values)};
+  reported.settings = Settings::from(reported.environment);
+  TOWPATH_TRY(reported.telemetry, telemetry_from(reported.environment));
   const auto warn_of = [&](const std::vector<Remark>& remarks) {
     for (const Remark& remark : remarks) {
       const bool is_variable = environment.contains(remark.variable);
@@ -69,6 +90,7 @@ Result<Configuration> configure(const Environment& environment, const std::strin
     }
   };
   warn_of(file.remarks);
+  warn_of(without_effect(file.values));
   warn_of(reported.settings.remarks);
   warn_of(reported.telemetry.remarks);
   return reported;

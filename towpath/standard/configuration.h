@@ -22,6 +22,7 @@
 namespace towpath::standard {
 
 struct Configuration {
+  Environment environment;  ///< and under it what the file says
   Settings settings;
   TelemetryFromEnvironment telemetry;
   std::vector<std::string> warnings;  ///< a sentence each: what means nothing or cannot be read
@@ -31,6 +32,10 @@ struct Configuration {
 
 /// All settings that there are, by name.
 std::vector<Setting> known_settings();
+
+/// This process's environment, and under it what its file says. Errors: those of
+/// read_config_file().
+Result<Environment> read_environment_and_file();
 
 /// All that there are. Errors: those of read_config_file().
 Result<std::vector<GivenSetting>> given_settings(

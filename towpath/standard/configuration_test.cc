@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <fstream>
 #include <map>
 
@@ -75,6 +76,27 @@ TEST_F(ConfigurationTest, what_is_wrong_in_the_file_is_an_error) {
               HasSubstr(path_ + ":2 cannot be read"));
   EXPECT_THAT(configured("NIXL_TELEMETRY_ENABLE = \"perhaps\"\n").status().to_string(),
               HasSubstr("NIXL_TELEMETRY_ENABLE='perhaps' makes no sense"));
+}
+
+TEST_F(ConfigurationTest, a_file_may_ask_for_encryption_and_not_for_what_pes_read) {
+  const auto reported = configured(
+                            "TOWPATH_SECURITY = \"tls\"\n"
+                            "TOWPATH_SHMEM_HEAP = \"64M\"\n",
+                            {{"NIXL_SECURITY", "tls"}})
+                            .value();
+  EXPECT_EQ(reported.environment.at("TOWPATH_SECURITY"), "tls");
+  EXPECT_THAT(
+      reported.warnings,
+      testing::UnorderedElementsAre(
+          cat(path_, ":2: TOWPATH_SHMEM_HEAP has no effect: it is read from the environment alone"),
+          "the variable NIXL_SECURITY has no effect: it is called TOWPATH_SECURITY"));
+  const auto all = given_settings({}, path_).value();
+  const auto source_of = [&](std::string_view name) {
+    return std::ranges::find(all, name, [](const GivenSetting& one) { return one.setting.name; })
+        ->source;
+  };
+  EXPECT_EQ(source_of("SECURITY"), cat(path_, ":1"));
+  EXPECT_EQ(source_of("SHMEM_HEAP"), "");
 }
 
 TEST_F(ConfigurationTest, every_setting_is_known_once_and_its_source_is_named) {

@@ -9,12 +9,13 @@
 namespace towpath::standard {
 
 struct Setting {
-  std::string_view name;    ///< behind NIXL_ or TOWPATH_; the latter wins. Dialects have others
-  std::string_view values;  ///< what it may be
-  std::string_view unset;   ///< what holds when nobody gives it
-  std::string_view what;    ///< it is for
-  bool is_ours = false;     ///< behind TOWPATH_ alone
-  bool is_secret = false;   ///< never shown
+  std::string_view name;     ///< behind NIXL_ or TOWPATH_; the latter wins. Dialects have others
+  std::string_view values;   ///< what it may be
+  std::string_view unset;    ///< what holds when nobody gives it
+  std::string_view what;     ///< it is for
+  bool is_ours = false;      ///< behind TOWPATH_ alone
+  bool is_secret = false;    ///< never shown
+  bool is_variable = false;  ///< alone: where it is read there is no file
 };
 
 /// A setting as a process that started now would have it.

@@ -149,10 +149,12 @@ constexpr std::array<Known, 12> kWithoutEffect = {{
     {"TRACE_BACKENDS", "there are no trace plug-ins; see the flight recorder"},
     {"TELEMETRY_", ""},  // telemetry_environment.h
     {"SHMEM_", ""},      // shmem_environment.h
-    {"SECURITY", ""},    // compat/nixl/backends.h
+    {"SECURITY", ""},    // wire_security.h, compat/nixl/backends.h
 }};
 
-std::optional<std::string> remark_on_unknown(std::string_view name) {
+std::optional<std::string> remark_on_unknown(std::string_view prefix, std::string_view name) {
+  if (prefix != kOurPrefix && (name.starts_with("SHMEM_") || name == "SECURITY"))
+    return cat("has no effect: it is called ", kOurPrefix, name);
   for (const Known& known : kWithoutEffect) {
     if (!name.starts_with(known.begin)) continue;
     if (known.why.empty()) return std::nullopt;
@@ -169,7 +171,8 @@ void read_all(std::string_view prefix, const Environment& environment, Settings&
     if (reading == Reading::bad) {
       into.remarks.push_back({name, cat("cannot be read: '", printable(value), "'")});
     } else if (reading == Reading::unknown) {
-      if (auto why = remark_on_unknown(rest)) into.remarks.push_back({name, *std::move(why)});
+      if (auto why = remark_on_unknown(prefix, rest))
+        into.remarks.push_back({name, *std::move(why)});
     }
   }
 }

@@ -74,12 +74,15 @@ Result<shmem::JobFiles> adopt_all(std::string_view list) {
 }  // namespace
 
 std::vector<Setting> shmem_settings() {
-  return {{"SHMEM_HEAP", "bytes, as 64M", "SHMEM_SYMMETRIC_SIZE, else 256M",
-           "of a PE that `towpath run` did not start: its heap", true},
-          {"SHMEM_HUGE_PAGES", "off, best_effort, required", "off", "pages of that heap", true},
-          {"SHMEM_NODE", "a number", "the kernel's choice", "NUMA node of that heap", true},
-          {"SHMEM_NETWORK", "tcp, ucx", "UCX where all PEs have RDMA, else TCP",
-           "between PEs of several hosts", true}};
+  std::vector<Setting> all = {
+      {"SHMEM_HEAP", "bytes, as 64M", "SHMEM_SYMMETRIC_SIZE, else 256M",
+       "of a PE that `towpath run` did not start: its heap", true},
+      {"SHMEM_HUGE_PAGES", "off, best_effort, required", "off", "pages of that heap", true},
+      {"SHMEM_NODE", "a number", "the kernel's choice", "NUMA node of that heap", true},
+      {"SHMEM_NETWORK", "tcp, ucx", "UCX where all PEs have RDMA, else TCP",
+       "between PEs of several hosts", true}};
+  for (Setting& setting : all) setting.is_variable = true;
+  return all;
 }
 
 std::string heap_variable(const Environment& environment) {

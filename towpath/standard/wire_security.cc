@@ -9,10 +9,9 @@ namespace {
 
 constexpr const char* kVariable = "TOWPATH_SECURITY";
 
-std::string asked_for(const std::function<Environment()>& environment) {
-  const Environment variables = environment();
-  const auto found = variables.find(kVariable);
-  return found == variables.end() ? std::string() : found->second;
+std::string asked_for(const Environment& environment) {
+  const auto found = environment.find(kVariable);
+  return found == environment.end() ? std::string() : found->second;
 }
 
 /// Those of the process, where the wire is in TLS and nothing was said of it.
@@ -28,24 +27,27 @@ void add_certificates(backend::Params& params, const Settings& settings) {
 }  // namespace
 
 backend::BackendType with_wire_security(backend::BackendType type,
-                                        std::function<Environment()> environment) {
-  type.open = [open = std::move(type.open),
-               environment = std::move(environment)](const backend::BackendContext& context) {
+                                        std::function<Result<Environment>()> environment) {
+  type.open =
+      [open = std::move(type.open), environment = std::move(environment)](
+          const backend::BackendContext& context) -> Result<std::unique_ptr<backend::Backend>> {
+    TOWPATH_TRY(const Environment given, environment());
     backend::BackendContext asked = context;
-    if (const std::string security = asked_for(environment); !security.empty())
+    if (const std::string security = asked_for(given); !security.empty())
       asked.params.emplace("security", security);
-    add_certificates(asked.params, Settings::from(environment()));
+    add_certificates(asked.params, Settings::from(given));
     return open(asked);
   };
   return type;
 }
 
 backend::BackendType refused_where_encrypted(backend::BackendType type,
-                                             std::function<Environment()> environment) {
+                                             std::function<Result<Environment>()> environment) {
   type.open =
       [name = type.name, open = std::move(type.open), environment = std::move(environment)](
           const backend::BackendContext& context) -> Result<std::unique_ptr<backend::Backend>> {
-    const std::string security = asked_for(environment);
+    TOWPATH_TRY(const Environment given, environment());
+    const std::string security = asked_for(given);
     if (!security.empty() && security != "tls" && security != "authenticated")
       return error(Code::invalid_argument, cat(name, ": ", kVariable, "=", printable(security)),
                    "say tls or authenticated");

@@ -18,8 +18,8 @@ class WireSecurityTest : public ::testing::Test {
     };
     return type;
   }
-  std::function<Environment()> environment() {
-    return [this] { return environment_; };
+  std::function<Result<Environment>()> environment() {
+    return [this] { return Result(environment_); };
   }
 
   Environment environment_;
@@ -64,6 +64,12 @@ TEST_F(WireSecurityTest, what_cannot_encrypt_is_refused_by_name) {
             "wire: TOWPATH_SECURITY=tls is set, and UCX does not encrypt");
   environment_ = {{"TOWPATH_SECURITY", "authenticated"}};
   EXPECT_EQ(wire.open({}).code(), Code::not_ready);
+}
+
+TEST_F(WireSecurityTest, where_it_cannot_be_read_what_is_asked_for_no_wire_is_opened) {
+  const auto unreadable = [] { return Result<Environment>(error(Code::denied, "a file")); };
+  EXPECT_EQ(with_wire_security(type(), unreadable).open({}).code(), Code::denied);
+  EXPECT_EQ(refused_where_encrypted(type(), unreadable).open({}).code(), Code::denied);
 }
 
 TEST_F(WireSecurityTest, a_value_that_means_nothing_opens_no_wire_without_encryption) {

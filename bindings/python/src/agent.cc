@@ -53,7 +53,7 @@ std::shared_ptr<Home> open(const PyAgent::Options& options) {
   auto home = std::make_shared<Home>();
   const telemetry::Log log(home->log, home->clock, cat("agent ", printable(options.name.value)));
   home->registry = unlocked([&] { return standard::make_registry(reported.settings, log); });
-  home->nixl = std::make_unique<nixl::NixlBackends>(home->registry, environment, log);
+  home->nixl = std::make_unique<nixl::NixlBackends>(home->registry, reported.environment, log);
   standard::NodeOptions node{.name = options.name.value,
                              .log = &home->log,
                              .progress_thread = options.progress_thread,
