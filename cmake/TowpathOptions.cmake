@@ -4,8 +4,12 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE)
-  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+if(PROJECT_IS_TOP_LEVEL)
+  # A name that is no target is refused, rather than looked for by the linker; options, as -ldl, are not names.
+  set(CMAKE_LINK_LIBRARIES_ONLY_TARGETS ON)
+  if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+  endif()
 endif()
 
 # Paths below the tree are looked up as relative ones, and -ffile-prefix-map (below) keeps the tree's
