@@ -89,7 +89,7 @@ def try_libraries(root):
     prefix = root.run("python3 -m towpath --prefix")
     lib, include = f"{root.folder}{prefix}/lib", f"{root.folder}{prefix}/include/towpath"
     for source, library, options in ((OUTSIDE / "outside_c.c", "towpath_c", [f'-DWANTED="{VERSION}"', f"-I{include}/c"]),
-                                     (OUTSIDE / "outside_nixl.c", "nixl_capi", [f"-I{include}"]),
+                                     (OUTSIDE / "outside_nixl.c", "nixl_capi", [f"-I{include}/nixl"]),
                                      (ROOT / "examples/openshmem_primes.c", "towpath_openshmem", [f"-I{include}/openshmem"])):
         run([f"{aarch64.TRIPLET}-gcc", *options, source, "-o", root.given / source.stem, f"-L{lib}", f"-l{library}",
              f"-Wl,-rpath,{prefix}/lib", "-Wl,--allow-shlib-undefined", "-ldl"])

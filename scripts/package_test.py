@@ -70,7 +70,7 @@ def try_libraries(python, prefix, work):
     """The libraries with an interface in C, linked and opened by the names that they are known by."""
     lib, include = prefix / "lib", prefix / "include/towpath"
     for source, library, options in (("outside_c", "towpath_c", [f'-DWANTED="{VERSION}"', f"-I{include}/c"]),
-                                     ("outside_nixl", "nixl_capi", [f"-I{include}"])):
+                                     ("outside_nixl", "nixl_capi", [f"-I{include}/nixl"])):
         run(["cc", "-std=c11", *options, OUTSIDE / f"{source}.c", "-o", work / source, f"-L{lib}", f"-l{library}",
              f"-Wl,-rpath,{lib}", "-ldl"])
         run([work / source], cwd=work)

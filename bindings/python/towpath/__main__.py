@@ -10,7 +10,8 @@ from pathlib import Path
 
 def prefix() -> Path:
     """The folder of the package. In an installed one: bin/towpath, bin/towpath-shmcc, lib/libnixl_capi.so,
-    lib/towpath/nvshmem/libnvshmem_host.so.3, include/towpath/c/towpath.h, include/towpath/openshmem/shmem.h."""
+    lib/towpath/nvshmem/libnvshmem_host.so.3, include/towpath/c/towpath.h, include/towpath/nixl/nixl_capi.h,
+    include/towpath/openshmem/shmem.h."""
     return Path(__file__).resolve().parent
 
 
