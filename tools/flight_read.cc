@@ -1,8 +1,5 @@
 #include "tools/flight_read.h"
 
-#include <cerrno>
-#include <csignal>
-
 #include <towpath/core/format.h>
 #include <towpath/standard/flight_file.h>
 #include <towpath/sys/file.h>
@@ -43,8 +40,10 @@ std::string node_name_of(const std::string& path) {
   return name.substr(0, name.find_last_of('.'));
 }
 
-bool process_lives(std::uint64_t process) {
-  return kill(static_cast<pid_t>(process), 0) == 0 || errno != ESRCH;
+bool writer_lives(const std::string& path) {
+  sys::SystemFileSystem files;
+  const auto file = files.open(path, {});
+  return file.ok() && standard::flight_writer_lives(**file);
 }
 
 Result<telemetry::FlightLog> read_flight_file(const std::string& path) {

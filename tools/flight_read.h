@@ -22,8 +22,8 @@ Status no_recorder_at(const std::string& place);
 
 /// "flights/decode-0.4711.flight" -> "decode-0".
 std::string node_name_of(const std::string& path);
-/// Whether a process has this number now.
-bool process_lives(std::uint64_t process);
+/// Whether what writes to the recorder at this path lives; false of what cannot be read.
+bool writer_lives(const std::string& path);
 
 /// A process may still write to it. Errors: those of opening it; corrupt (no flight recorder).
 Result<telemetry::FlightLog> read_flight_file(const std::string& path);

@@ -68,21 +68,26 @@ class Recorder {
   }
 
  private:
-  /// Whether a node runs: its agent was not closed, and its process lives.
+  struct Seen {
+    std::string path;
+    bool lived = false;  ///< its writer; asked before: what it does last is in `log` then
+    telemetry::FlightLog log;
+  };
+
+  /// Whether a node runs: its agent was not closed, and its writer lives.
   Result<bool> look() {
     TOWPATH_TRY(const std::vector<RecorderFile> files, recorders_in(options_.places));
-    std::vector<std::pair<std::string, telemetry::FlightLog>> logs;
+    std::vector<Seen> seen;
     for (const RecorderFile& file : files) {
+      const bool lived = writer_lives(file.path);
       auto log = read_flight_file(file.path);
       if (!log.ok() && file.named) return log.status();
-      if (log.ok()) logs.emplace_back(file.path, *std::move(log));
+      if (log.ok()) seen.push_back({.path = file.path, .lived = lived, .log = *std::move(log)});
     }
-    if (!out_ && !logs.empty()) TOWPATH_TRY(begin(beginning_of(logs)));
-    bool any_runs = logs.empty();  // half made still
-    for (const auto& [path, log] : logs) {
+    if (!out_ && !seen.empty()) TOWPATH_TRY(begin(beginning_of(seen)));
+    bool any_runs = seen.empty();  // half made still
+    for (const auto& [path, lived, log] : seen) {
       FlightTail& tail = tails_.try_emplace(path, node_name_of(path), began_).first->second;
-      // Asked before: what it does last is seen then.
-      const bool lived = process_lives(log.process);
       TOWPATH_TRY(write(tail.take(log)));
       any_runs = any_runs || (lived && !tail.closed());
     }
@@ -97,10 +102,9 @@ class Recorder {
     return out_->write(cat(kRecordingTitles, "\n"));
   }
 
-  static Duration beginning_of(
-      const std::vector<std::pair<std::string, telemetry::FlightLog>>& logs) {
+  static Duration beginning_of(const std::vector<Seen>& seen) {
     Duration first = Duration::max();
-    for (const auto& [path, log] : logs)
+    for (const auto& [path, lived, log] : seen)
       first = std::min(first, log.records.empty() ? log.started_since_epoch
                                                   : log.since_epoch(log.records.front().at));
     return first;

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import subprocess
+import sys
 import unittest
 
 import towpath_command
@@ -221,6 +222,19 @@ class FlightTest(CommandTest):
         self.assertEqual([(path["ended"], path["bytes"], path["failed"], path["in_flight"])
                           for path in node["paths"]], [(21, 21 * 4096, 0, 0)])
         self.assertIn("was closed", self.run_command("top", self.flights).stdout)
+
+    def test_a_node_that_ended_without_a_farewell_does_not_run_when_another_has_its_number(self):
+        path = self.file_of("initiator", self.run_bench(*SMALL))
+        farewell = self.read(path)["records"][-1]
+        self.assertEqual(farewell["event"], "agent_closed")
+        ring = bytearray(path.read_bytes())
+        slot = HEADER_BYTES + farewell["ticket"] % 256 * 64
+        ring[slot:slot + 64] = bytes(64)
+        ring[32:40] = (1).to_bytes(8, sys.byteorder)  # its process: 1 there always is
+        path.write_bytes(ring)
+        node, = self.top(path)
+        self.assertEqual((node["process"], node["runs"], node["closed"]), (1, False, False))
+        self.run_command("record", path, "-o", "stream.csv")  # and ends
 
     def test_top_says_when_there_is_nothing_to_see(self):
         self.assertIn("NIXL_TELEMETRY_DIR",

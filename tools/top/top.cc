@@ -17,11 +17,13 @@ namespace towpath::tools {
 namespace {
 
 /// The last `interval` of a node that runs; all that is known of one that does not.
-NodeView view_of(const telemetry::FlightLog& log, std::string name, Duration interval) {
+Result<NodeView> view_of(const std::string& path, Duration interval) {
+  const bool lived = writer_lives(path);  // asked before: what it does last is seen then
+  TOWPATH_TRY(const telemetry::FlightLog log, read_flight_file(path));
   const Instant now = sys::SystemClock().now();
-  NodeView view{.name = std::move(name), .process = log.process};
+  NodeView view{.name = node_name_of(path), .process = log.process};
   view.activity = activity_of(log, now + -interval, now);
-  view.runs = !view.activity.closed && process_lives(log.process);
+  view.runs = !view.activity.closed && lived;
   if (!view.runs)
     view.activity =
         activity_of(log, log.started, log.records.empty() ? log.started : log.records.back().at);
@@ -35,9 +37,9 @@ Result<std::vector<NodeView>> look(const TopOptions& options) {
   TOWPATH_TRY(const std::vector<RecorderFile> recorders, recorders_in(options.places));
   std::vector<NodeView> all;
   for (const RecorderFile& recorder : recorders) {
-    const auto log = read_flight_file(recorder.path);
-    if (!log.ok() && recorder.named) return log.status();
-    if (log.ok()) all.push_back(view_of(*log, node_name_of(recorder.path), options.interval));
+    auto view = view_of(recorder.path, options.interval);
+    if (!view.ok() && recorder.named) return view.status();
+    if (view.ok()) all.push_back(*std::move(view));
   }
   if (std::ranges::any_of(all, &NodeView::runs))
     std::erase_if(all, [](const NodeView& node) { return !node.runs; });

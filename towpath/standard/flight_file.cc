@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <vector>
 
 #include <towpath/core/format.h>
 #include <towpath/standard/flight_file.h>
+#include <towpath/sys/process.h>
 
 namespace towpath::standard {
 namespace {
@@ -30,6 +32,21 @@ bool is_of(std::string_view name, std::string_view stem) {
   return name.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+// What a ring says of its writer (docs/formats/flight.md); zeros where it does not say.
+struct Head {
+  std::uint64_t process = 0;
+  std::uint64_t started = 0;
+  bool marked = false;
+};
+
+Head head_of(sys::File& file) {
+  constexpr std::uint64_t kFirst = 4;
+  std::array<std::uint64_t, 4> words{};
+  const ByteSpan into(reinterpret_cast<std::byte*>(words.data()), sizeof words);
+  if (!sys::read_exactly(file, into, kFirst * sizeof words[0]).ok()) return {};
+  return {.process = words[0], .started = words[2], .marked = words[3] != 0};
+}
+
 struct Old {
   std::uint64_t started = 0;
   std::string path;
@@ -37,12 +54,8 @@ struct Old {
 
 // When a ring says that it began; 0 when it does not say.
 std::uint64_t started_at(sys::FileSystem& files, const std::string& path) {
-  constexpr std::uint64_t kOffset = 6 * sizeof(std::uint64_t);  // docs/formats/flight.md
-  std::uint64_t started = 0;
   const auto file = files.open(path, {});
-  if (!file.ok()) return 0;
-  const ByteSpan into(reinterpret_cast<std::byte*>(&started), sizeof started);
-  return sys::read_exactly(**file, into, kOffset).ok() ? started : 0;
+  return file.ok() ? head_of(**file).started : 0;
 }
 
 /// Removes the oldest, so that one more makes `keep`. What cannot be removed stays.
@@ -73,16 +86,25 @@ Result<std::unique_ptr<FlightFile>> FlightFile::open(sys::FileSystem& files, con
   const std::uint64_t size = FlightRecorder::bytes_for(options.records);
   // A new file, not the old one cut: who still writes to a file of this name is not disturbed.
   (void)files.remove(path);
-  TOWPATH_TRY(const auto file,
-              files.open(path, {.writable = true, .create = true, .exclusive = true}));
+  TOWPATH_TRY(auto file, files.open(path, {.writable = true, .create = true, .exclusive = true}));
   if (Status reserved = file->preallocate(size); !reserved.ok()) {
     (void)files.remove(path);
     return reserved;
   }
   TOWPATH_TRY(sys::Mapping mapping, sys::Mapping::of_file({.fd = file->fd(), .size_bytes = size}));
+  // Before the ring is whole: its readers may ask from then on.
+  const bool marked = file->mark_in_use().ok();
   TOWPATH_TRY(const FlightRecorder recorder,
-              FlightRecorder::format(mapping.bytes(), clock, {.process = options.process}));
-  return std::unique_ptr<FlightFile>(new FlightFile(std::move(mapping), recorder, std::move(path)));
+              FlightRecorder::format(mapping.bytes(), clock,
+                                     {.process = options.process, .marked = marked}));
+  return std::unique_ptr<FlightFile>(new FlightFile(std::move(file), std::move(mapping), recorder));
+}
+
+bool flight_writer_lives(sys::File& file) {
+  const Head head = head_of(file);
+  if (head.marked)
+    if (const auto used = file.in_use(); used.ok()) return *used;
+  return sys::process_exists(head.process);
 }
 
 }  // namespace towpath::standard

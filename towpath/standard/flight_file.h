@@ -34,15 +34,20 @@ class FlightFile {
                                                   const FlightFileOptions& options);
 
   telemetry::FlightRecorder& recorder() noexcept { return recorder_; }
-  const std::string& path() const noexcept { return path_; }
+  const std::string& path() const noexcept { return file_->path(); }
 
  private:
-  FlightFile(sys::Mapping mapping, telemetry::FlightRecorder recorder, std::string path)
-      : mapping_(std::move(mapping)), recorder_(recorder), path_(std::move(path)) {}
+  FlightFile(std::unique_ptr<sys::File> file, sys::Mapping mapping,
+             telemetry::FlightRecorder recorder)
+      : file_(std::move(file)), mapping_(std::move(mapping)), recorder_(recorder) {}
 
+  std::unique_ptr<sys::File> file_;  // marked in use, where the file system has that
   sys::Mapping mapping_;
   telemetry::FlightRecorder recorder_;
-  std::string path_;
 };
+
+/// Whether what writes to this flight recorder lives: it has marked the file in use; or, where it
+/// could not, or is of an older release, a process has its number now.
+bool flight_writer_lives(sys::File& file);
 
 }  // namespace towpath::standard

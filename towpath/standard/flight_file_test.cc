@@ -67,6 +67,29 @@ TEST_F(FlightFileTest, one_that_is_still_written_is_not_disturbed_by_its_namesak
   EXPECT_EQ(first->recorder().dump().size(), 1U);
 }
 
+TEST_F(FlightFileTest, a_writer_lives_as_long_as_its_file_is_open_whatever_its_number) {
+  constexpr std::uint64_t kNone = UINT64_MAX;  // and process 1 there always is
+  for (const std::uint64_t process : {std::uint64_t{1}, kNone}) {
+    auto flight = open({.agent = "a", .process = process, .records = 1}).value();
+    const auto file = files_.open(flight->path(), {}).value();
+    EXPECT_TRUE(flight_writer_lives(*file)) << process;
+    flight.reset();
+    EXPECT_FALSE(flight_writer_lives(*file)) << process;
+  }
+}
+
+TEST_F(FlightFileTest, of_a_ring_without_a_mark_the_number_of_the_process_says) {
+  const std::string path = directory_.file("older");
+  Bytes ring(telemetry::FlightRecorder::bytes_for(1) + 64);
+  for (const std::uint64_t process : {0U, 1U}) {
+    const ByteSpan aligned = ByteSpan(ring).subspan(64 - address_of(ring.data()) % 64);
+    ASSERT_TRUE(telemetry::FlightRecorder::format(aligned, clock_, {.process = process}).ok());
+    const auto file = files_.open(path, {.writable = true, .create = true}).value();
+    ASSERT_TRUE(sys::write_exactly(*file, aligned, 0).ok());
+    EXPECT_EQ(flight_writer_lives(*file), process == 1);
+  }
+}
+
 TEST_F(FlightFileTest, what_cannot_be_made_says_why) {
   EXPECT_EQ(open({.agent = "a", .records = 0}).code(), Code::invalid_argument);
   EXPECT_EQ(open({.agent = "a", .records = kMostFlightRecords + 1}).code(), Code::invalid_argument);

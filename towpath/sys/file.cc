@@ -11,6 +11,14 @@ std::string describe(const char* verb, const File& file, std::size_t length, std
 
 }  // namespace
 
+Status File::mark_in_use() {
+  return error(Code::unsupported, cat("'", printable(path(), 256), "' takes no marks"));
+}
+
+Result<bool> File::in_use() {
+  return error(Code::unsupported, cat("'", printable(path(), 256), "' takes no marks"));
+}
+
 Status read_exactly(File& file, ByteSpan into, std::uint64_t offset) {
   std::size_t done = 0;
   while (done < into.size()) {

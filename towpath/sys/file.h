@@ -59,6 +59,14 @@ class File {
   /// the file (fcntl(2), F_SETLK): a forked child does not have it, as it has that of lock(). The
   /// file is open for writing. Errors: unavailable (another process has it), unsupported.
   virtual Status lock_for_process() { return {}; }
+  /// Says to in_use() that this opening of the file lives: until this process closes it, or has
+  /// ended, and all children that it forked meanwhile (fcntl(2), F_OFD_SETLK). Others are kept from
+  /// nothing but the same. The file is open for writing. Errors: unavailable (another opening did),
+  /// unsupported, and those of fcntl(2).
+  virtual Status mark_in_use();
+  /// Whether another opening of the file, in this process or any, is marked. It takes nothing
+  /// itself, so any number may ask at a time. Errors: as above.
+  virtual Result<bool> in_use();
 
   virtual Result<std::uint64_t> size() = 0;
   /// Cuts, or grows with zeros that take no space.

@@ -1,4 +1,6 @@
 #include <cerrno>
+#include <climits>
+#include <csignal>
 #include <string_view>
 
 #include <poll.h>
@@ -16,6 +18,12 @@ Result<Fd> open_process(pid_t pid) {
   if (fd) return fd;
   if (errno == ESRCH) return error(Code::peer_lost, cat("process ", pid, " does not exist"));
   return os_error(errno, cat("cannot watch process ", pid));
+}
+
+bool process_exists(std::uint64_t number) noexcept {
+  // 0 and what is negative as a pid_t mean groups of processes to kill(2).
+  if (number == 0 || number > INT_MAX) return false;
+  return ::kill(static_cast<pid_t>(number), 0) == 0 || errno != ESRCH;
 }
 
 bool has_ended(const Fd& process) noexcept {

@@ -22,6 +22,10 @@ namespace towpath::sys {
 /// 5.3). It never comes to mean another process. Errors: peer_lost (no such process), unsupported.
 Result<Fd> open_process(pid_t pid);
 
+/// Whether a process has this number now, which may be another than the one that was meant. False
+/// of what is no process's number.
+bool process_exists(std::uint64_t number) noexcept;
+
 /// Whether the process behind `process`, from open_process, has ended.
 bool has_ended(const Fd& process) noexcept;
 

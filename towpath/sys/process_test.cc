@@ -52,6 +52,18 @@ TEST(ProcessTest, the_descriptor_reports_when_a_process_ends) {
   EXPECT_TRUE(has_ended(*process));
 }
 
+TEST(ProcessTest, a_number_exists_while_a_process_has_it) {
+  Child child;
+  const auto number = static_cast<std::uint64_t>(child.pid());
+  EXPECT_TRUE(process_exists(number));
+  child.kill();
+  EXPECT_FALSE(process_exists(number));
+  EXPECT_TRUE(process_exists(1)) << "of another user too";
+  EXPECT_FALSE(process_exists(0)) << "our group, to kill(2)";
+  EXPECT_FALSE(process_exists(UINT64_MAX)) << "all processes, to kill(2)";
+  EXPECT_FALSE(process_exists((std::uint64_t{1} << 32U) + 1)) << "not process 1";
+}
+
 TEST(ProcessTest, no_process_is_peer_lost) {
   Child child;
   const pid_t pid = child.pid();

@@ -30,6 +30,12 @@ Status check_extent(std::uint64_t offset, std::uint64_t length) {
                cat("offset ", offset, " + ", length, " bytes is behind the end of any file"));
 }
 
+struct flock whole_file(int type) {
+  struct flock lock {};
+  lock.l_type = static_cast<decltype(lock.l_type)>(type);
+  return lock;
+}
+
 }  // namespace
 
 Status SystemFile::failed(const char* verb, int errno_value) const {
@@ -63,7 +69,10 @@ void SystemFile::start_sync() {
 
 // A child that was forked meanwhile has the descriptor too, and would keep the file.
 SystemFile::~SystemFile() {
-  if (locked_by_ != 0 && locked_by_ == ::getpid()) (void)::flock(fd(), LOCK_UN);
+  if (locked_by_ == 0 || locked_by_ != ::getpid()) return;
+  (void)::flock(fd(), LOCK_UN);
+  struct flock mark = whole_file(F_UNLCK);
+  (void)::fcntl(fd(), F_OFD_SETLK, &mark);
 }
 
 Status SystemFile::lock() {
@@ -74,10 +83,24 @@ Status SystemFile::lock() {
 }
 
 Status SystemFile::lock_for_process() {
-  struct flock whole {};
-  whole.l_type = F_WRLCK;
+  struct flock whole = whole_file(F_WRLCK);
   if (retry_interrupted([&] { return ::fcntl(fd(), F_SETLK, &whole); }) == 0) return {};
   return failed("lock", errno == EACCES ? EAGAIN : errno);  // POSIX leaves it open which
+}
+
+Status SystemFile::mark_in_use() {
+  struct flock mark = whole_file(F_WRLCK);
+  if (retry_interrupted([&] { return ::fcntl(fd(), F_OFD_SETLK, &mark); }) != 0)
+    return failed("mark", errno == EACCES ? EAGAIN : errno);
+  locked_by_ = ::getpid();
+  return {};
+}
+
+Result<bool> SystemFile::in_use() {
+  struct flock mark = whole_file(F_WRLCK);  // what would be in its way
+  if (retry_interrupted([&] { return ::fcntl(fd(), F_OFD_GETLK, &mark); }) != 0)
+    return failed("ask for marks of", errno);
+  return mark.l_type != F_UNLCK;
 }
 
 Result<std::uint64_t> SystemFile::size() {

@@ -32,6 +32,8 @@ class SystemFile final : public File {
   void start_sync() override;
   Status lock() override;
   Status lock_for_process() override;
+  Status mark_in_use() override;
+  Result<bool> in_use() override;
   Result<std::uint64_t> size() override;
   Status resize(std::uint64_t size_bytes) override;
   Status preallocate(std::uint64_t size_bytes) override;
@@ -47,7 +49,7 @@ class SystemFile final : public File {
   Status failed(const char* verb, int errno_value) const;
 
   Parts parts_;
-  pid_t locked_by_ = 0;  ///< the process that called lock(), not a child of it
+  pid_t locked_by_ = 0;  ///< the process that called lock() or mark_in_use(), not a child of it
 };
 
 }  // namespace towpath::sys

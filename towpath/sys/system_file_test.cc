@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <towpath/sys/direct_probe.h>
@@ -63,6 +64,33 @@ TEST(SystemFileTest, the_probe_reports_what_it_looked_at) {
   const DirectProbe probe = probe_direct(zero.get(), true);
   EXPECT_FALSE(probe.signal.empty());
   EXPECT_EQ(probe.direct, probe.refusal.empty());
+}
+
+TEST(SystemFileTest, a_mark_is_seen_by_all_other_openings_until_its_own_closes) {
+  auto directory = TemporaryDirectory::create();
+  ASSERT_TRUE(directory.ok());
+  SystemFileSystem files;
+  auto marked = files.open(directory->file("f"), {.writable = true, .create = true});
+  auto other = files.open(directory->file("f"), {.writable = true});
+  auto reader = files.open(directory->file("f"), {});
+  ASSERT_TRUE(marked.ok() && other.ok() && reader.ok());
+  EXPECT_FALSE((*reader)->in_use().value());
+  ASSERT_TRUE((*marked)->mark_in_use().ok());
+  EXPECT_FALSE((*marked)->in_use().value()) << "its own is not another's";
+  EXPECT_TRUE((*reader)->in_use().value());
+  EXPECT_TRUE((*other)->in_use().value()) << "and asking took nothing";
+  EXPECT_EQ((*other)->mark_in_use().code(), Code::unavailable);
+  ASSERT_TRUE(files.open(directory->file("f"), {}).ok());
+  EXPECT_TRUE((*reader)->in_use().value()) << "another opening that closes frees nothing";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    marked->reset();
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE((*reader)->in_use().value()) << "nor does a child that closes its copy";
+  marked->reset();
+  EXPECT_FALSE((*reader)->in_use().value());
 }
 
 // ---- What the kernel of this machine can, and others cannot: in a child where it is refused.

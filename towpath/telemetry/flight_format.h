@@ -21,6 +21,7 @@ inline constexpr std::size_t kNamesWord = 3;
 inline constexpr std::size_t kProcessWord = 4;
 inline constexpr std::size_t kStartedWord = 5;
 inline constexpr std::size_t kStartedEpochWord = 6;
+inline constexpr std::size_t kMarkedWord = 7;
 inline constexpr std::size_t kNextWord = 8;
 inline constexpr std::size_t kDroppedWord = 9;
 inline constexpr std::size_t kNamesUsedWord = 10;

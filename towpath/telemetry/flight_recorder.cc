@@ -75,6 +75,7 @@ Result<FlightRecorder> FlightRecorder::format(ByteSpan memory, const Clock& cloc
   set(flight::kProcessWord, owner.process);
   set(flight::kStartedWord, static_cast<std::uint64_t>(clock.now().nanoseconds));
   set(flight::kStartedEpochWord, static_cast<std::uint64_t>(clock.since_epoch().count()));
+  set(flight::kMarkedWord, owner.marked ? 1 : 0);
   // Release: pairs with the acquire in attach(), which then sees an empty ring behind the magic.
   header[flight::kMagicWord].store(flight::kMagic, std::memory_order_release);
   return made;

@@ -41,6 +41,7 @@ struct FlightRecord {
 /// Whose ring it is: what a reader must know to distinguish one crash from another.
 struct FlightOwner {
   std::uint64_t process = 0;  ///< its id
+  bool marked = false;        ///< its file is marked in use (sys::File) for as long as it writes
 };
 
 class FlightRecorder {
