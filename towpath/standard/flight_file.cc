@@ -23,13 +23,18 @@ std::string file_stem(std::string_view agent) {
   return cat(std::string_view(name).substr(0, kMostNameBytes), "-", digest);
 }
 
-// Whether this is STEM.PID.flight.
+// Whether this is STEM.PID.flight, or STEM.PID-NTH.flight.
 bool is_of(std::string_view name, std::string_view stem) {
   if (!name.starts_with(cat(stem, ".")) || !name.ends_with(kEnding)) return false;
   name.remove_prefix(stem.size() + 1);
   if (name.size() <= kEnding.size()) return false;
   name.remove_suffix(kEnding.size());
-  return name.find_first_not_of("0123456789") == std::string_view::npos;
+  const std::size_t dash = std::min(name.find('-'), name.size());
+  const std::string_view nth = name.substr(std::min(dash + 1, name.size()));
+  const auto is_number = [](std::string_view part) {
+    return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return is_number(name.substr(0, dash)) && (dash == name.size() || is_number(nth));
 }
 
 // What a ring says of its writer (docs/formats/flight.md); zeros where it does not say.
@@ -47,29 +52,49 @@ Head head_of(sys::File& file) {
   return {.process = words[0], .started = words[2], .marked = words[3] != 0};
 }
 
+bool writer_lives(sys::File& file, const Head& head) {
+  if (head.marked)
+    if (const auto used = file.in_use(); used.ok()) return *used;
+  return sys::process_exists(head.process);
+}
+
 struct Old {
   std::uint64_t started = 0;
+  bool lives = false;
   std::string path;
 };
 
-// When a ring says that it began; 0 when it does not say.
-std::uint64_t started_at(sys::FileSystem& files, const std::string& path) {
-  const auto file = files.open(path, {});
-  return file.ok() ? head_of(**file).started : 0;
-}
-
-/// Removes the oldest, so that one more makes `keep`. What cannot be removed stays.
+/// Removes the oldest, so that one more makes `keep`. What is still written to stays, and what
+/// cannot be removed.
 void make_room(sys::FileSystem& files, const FlightFileOptions& options, const std::string& stem) {
   const auto names = files.list(options.directory);
   if (!names.ok()) return;
   std::vector<Old> old;
   for (const std::string& name : *names) {
-    const std::string path = cat(options.directory, "/", name);
-    if (is_of(name, stem)) old.push_back({started_at(files, path), path});
+    if (!is_of(name, stem)) continue;
+    std::string path = cat(options.directory, "/", name);
+    const auto file = files.open(path, {});
+    const Head head = file.ok() ? head_of(**file) : Head{};
+    if (head.started == 0) continue;  // no ring, or another process is making it now
+    // Where there are no marks, one of our number may have been written by a process before us:
+    // in a container it always has that number, and its rings would never go.
+    const bool may_be_before_us = !head.marked && head.process == options.process;
+    old.push_back({head.started, !may_be_before_us && writer_lives(**file, head), std::move(path)});
   }
   std::ranges::sort(old, std::greater(), &Old::started);
   for (std::size_t i = std::max<std::size_t>(options.keep, 1) - 1; i < old.size(); ++i)
-    (void)files.remove(old[i].path);
+    if (!old[i].lives) (void)files.remove(old[i].path);
+}
+
+/// STEM.PID.flight; where there is one, STEM.PID-2.flight, and so on: it is another agent's of this
+/// process, or of a process in another container, or what a process of our number did last.
+Result<std::unique_ptr<sys::File>> make_file(sys::FileSystem& files, const std::string& base) {
+  for (std::uint64_t nth = 1;; ++nth) {
+    const std::string name = nth == 1 ? base : cat(base, "-", nth);
+    auto file =
+        files.open(cat(name, kEnding), {.writable = true, .create = true, .exclusive = true});
+    if (file.code() != Code::already_exists) return file;
+  }
 }
 
 }  // namespace
@@ -82,13 +107,10 @@ Result<std::unique_ptr<FlightFile>> FlightFile::open(sys::FileSystem& files, con
   TOWPATH_TRY(files.make_directories(options.directory));
   const std::string stem = file_stem(options.agent);
   make_room(files, options, stem);
-  std::string path = cat(options.directory, "/", stem, ".", options.process, kEnding);
   const std::uint64_t size = FlightRecorder::bytes_for(options.records);
-  // A new file, not the old one cut: who still writes to a file of this name is not disturbed.
-  (void)files.remove(path);
-  TOWPATH_TRY(auto file, files.open(path, {.writable = true, .create = true, .exclusive = true}));
+  TOWPATH_TRY(auto file, make_file(files, cat(options.directory, "/", stem, ".", options.process)));
   if (Status reserved = file->preallocate(size); !reserved.ok()) {
-    (void)files.remove(path);
+    (void)files.remove(file->path());
     return reserved;
   }
   TOWPATH_TRY(sys::Mapping mapping, sys::Mapping::of_file({.fd = file->fd(), .size_bytes = size}));
@@ -100,11 +122,6 @@ Result<std::unique_ptr<FlightFile>> FlightFile::open(sys::FileSystem& files, con
   return std::unique_ptr<FlightFile>(new FlightFile(std::move(file), std::move(mapping), recorder));
 }
 
-bool flight_writer_lives(sys::File& file) {
-  const Head head = head_of(file);
-  if (head.marked)
-    if (const auto used = file.in_use(); used.ok()) return *used;
-  return sys::process_exists(head.process);
-}
+bool flight_writer_lives(sys::File& file) { return writer_lives(file, head_of(file)); }
 
 }  // namespace towpath::standard

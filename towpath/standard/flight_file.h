@@ -1,10 +1,11 @@
 // FlightFile: a flight recorder in a file, so that what a process did last outlives it, however it
 // ended: the bytes are the kernel's from the moment they are written. `towpath flight` reads it.
 //
-// One file per process and agent, DIRECTORY/AGENT.PID.flight, mode 0600, of a size that is fixed
-// and reserved when it is made. It stays when the process ends; of one agent's, the newest few are
-// kept. Not for a power failure: nothing is synced.
-// Thread: any.
+// One file per agent, DIRECTORY/AGENT.PID.flight, mode 0600, of a size that is fixed and reserved
+// when it is made; AGENT.PID-2.flight and so on while the name is taken, as it is in a container
+// that was restarted, whose process has one number. It stays when the process ends; of one agent's,
+// the newest few are kept, and all that are still written to. Not for a power failure: nothing is
+// synced. Thread: any.
 #pragma once
 
 #include <memory>
@@ -22,7 +23,7 @@ struct FlightFileOptions {
   std::string agent;      ///< any bytes; they become letters that are safe in a file name
   std::uint64_t process = 0;
   std::uint64_t records = 4096;  ///< of 64 bytes each; at most kMostFlightRecords
-  std::size_t keep = 8;          ///< files of this agent, the new one included
+  std::size_t keep = 8;  ///< files of this agent, the new one included; more while more live
 };
 inline constexpr std::uint64_t kMostFlightRecords = std::uint64_t{1} << 22U;
 

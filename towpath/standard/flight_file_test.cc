@@ -59,6 +59,40 @@ TEST_F(FlightFileTest, only_the_newest_of_an_agent_are_kept) {
             (std::vector<std::string>{"a.4.flight", "a.5.flight", "a.6.flight", "a.b.1.flight"}));
 }
 
+TEST_F(FlightFileTest, what_a_process_of_the_same_number_did_last_stays) {
+  auto flight = open({.agent = "a", .process = 1, .records = 4}).value();
+  const std::string crashed = flight->path();
+  flight->recorder().record(1);
+  flight.reset();
+  const auto again = open({.agent = "a", .process = 1, .records = 4}).value();
+  EXPECT_EQ(again->path(), directory_.path() + "/flights/a.1-2.flight");
+  EXPECT_EQ(read(crashed).value().records.size(), 1U);
+}
+
+TEST_F(FlightFileTest, those_that_are_still_written_to_are_kept_beyond_the_newest) {
+  const auto names = [&] { return files_.list(directory_.path() + "/flights").value(); };
+  std::vector<std::unique_ptr<FlightFile>> live;
+  for (int i = 0; i < 3; ++i) {
+    clock_.advance(Duration(5));
+    live.push_back(open({.agent = "a", .process = 1, .records = 1, .keep = 1}).value());
+  }
+  const std::vector<std::string> all{"a.1-2.flight", "a.1-3.flight", "a.1.flight"};
+  EXPECT_EQ(names(), all);
+  live.clear();
+  const auto last = open({.agent = "a", .process = 1, .records = 1, .keep = 1}).value();
+  EXPECT_EQ(names(), (std::vector<std::string>{"a.1.flight"})) << "the new one";
+}
+
+TEST_F(FlightFileTest, names_that_are_no_recorder_s_are_not_removed) {
+  const std::string folder = directory_.path() + "/flights";
+  for (const char* name : {"a.-.flight", "a.1-.flight", "a.-1.flight", "a.1-2-3.flight"}) {
+    const std::string ended = open({.agent = "a", .process = 2, .records = 1}).value()->path();
+    ASSERT_TRUE(files_.rename({.source = ended, .target = folder + "/" + name}).ok());
+  }
+  ASSERT_TRUE(open({.agent = "a", .process = 1, .records = 1, .keep = 1}).ok());
+  EXPECT_EQ(files_.list(folder).value().size(), 5U);
+}
+
 TEST_F(FlightFileTest, one_that_is_still_written_is_not_disturbed_by_its_namesake) {
   const auto first = open({.agent = "a", .process = 1, .records = 4}).value();
   const auto second = open({.agent = "a", .process = 1, .records = 1}).value();
