@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/agent/agent.h>
+#include <towpath/agent/testing/scripted_backend.h>
 #include <towpath/backends/loopback/loopback_backend.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/clock.h>
@@ -121,6 +122,25 @@ TEST_F(MeterTest, memory_is_counted_while_it_is_registered) {
       << "the backend knows these bytes already";
   left_pool_ = {};
   EXPECT_EQ(sum("towpath_registered_bytes", {"kind", "system"}), kPool);
+}
+
+TEST_F(MeterTest, memory_that_two_backends_take_is_counted_for_each_and_once) {
+  Script script;
+  ASSERT_TRUE(registry_.add(scripted_type("other", script)).ok());
+  AgentMeter meter(metrics_, {.agent = "two"});
+  const auto agent = make("two", &meter);
+  ASSERT_TRUE(agent->add_backend("other").ok());
+  const telemetry::Label two{"agent", "two"};
+  const memory::SharedRegion region = *memory::SystemRegion::allocate(4096);
+  auto first = agent->register_region(region).value();
+  auto again = agent->register_region(region).value();
+  EXPECT_EQ(sum("towpath_registered_bytes_total", two), 2 * 4096);
+  EXPECT_EQ(sum("towpath_memory_registered_bytes_total", two), 4096);
+  first = {};
+  EXPECT_EQ(sum("towpath_memory_deregistered_bytes_total", two), 0);
+  again = {};
+  EXPECT_EQ(sum("towpath_deregistered_bytes_total", two), 2 * 4096);
+  EXPECT_EQ(sum("towpath_memory_deregistered_bytes_total", two), 4096);
 }
 
 TEST_F(MeterTest, lost_peer_is_counted_and_the_flight_recorder_has_the_story) {

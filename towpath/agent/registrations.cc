@@ -150,9 +150,11 @@ Status Registrations::attach(MemoryRecord& record, BackendInstance& instance, bo
   if (references == 0) {
     auto made = instance.backend->register_memory(record.region);
     if (telemetry::AgentMeter* const meter = context_.meter())
-      meter->registered(
-          {.backend = instance.name, .kind = record.region.kind, .bytes = record.region.length},
-          made.status().code());
+      meter->registered({.backend = instance.name,
+                         .kind = record.region.kind,
+                         .bytes = record.region.length,
+                         .is_alone = (record.instances | record.own->leaving) == 0},
+                        made.status().code());
     if (!made.ok()) return made.status();
     (*made)->is_read_only = record.region.is_read_only;
     if (advertised) {

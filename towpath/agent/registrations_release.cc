@@ -150,8 +150,10 @@ void Registrations::note_dropped(const Leaving& one, const BackendInstance& inst
   record->own->leaving &= ~instance_bit(instance.index);
   if (record->own->leaving == 0) std::erase(leaving_, record);
   if (telemetry::AgentMeter* const meter = context_.meter())
-    meter->deregistered(
-        {.backend = instance.name, .kind = record->region.kind, .bytes = record->region.length});
+    meter->deregistered({.backend = instance.name,
+                         .kind = record->region.kind,
+                         .bytes = record->region.length,
+                         .is_alone = (record->instances | record->own->leaving) == 0});
 }
 
 // What is stopped here cannot be posted again: its record is out of the instance.

@@ -2,7 +2,7 @@
 //
 //   agent_tx_bytes_total, agent_rx_bytes_total                writes, reads
 //   agent_tx_requests_num_total, agent_rx_requests_num_total
-//   agent_memory_registered_total, agent_memory_deregistered_total   bytes
+//   agent_memory_registered_total, agent_memory_deregistered_total   bytes, each once
 //   agent_xfer_time_us, agent_xfer_post_time_us               histograms
 //   agent_errors_total{status}                                our names of statuses
 //

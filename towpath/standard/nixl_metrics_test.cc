@@ -27,6 +27,7 @@ TEST(NixlMetricsTest, peers_and_backends_are_summed_under_their_names) {
   }
   meter.flow({.backend = "shm", .peer = "p0", .op = TransferOp::write}).ended({.moved_bytes = 7});
   meter.registered({"shm", MemoryKind::system, 4096});
+  meter.registered({"tcp", MemoryKind::system, 4096, false});
   const auto theirs = nixl_metrics(metrics.snapshot(), "host-1");
   EXPECT_EQ(*find(theirs, "agent_rx_bytes_total"),
             (Metric{"agent_rx_bytes_total",

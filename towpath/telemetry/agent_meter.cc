@@ -202,6 +202,11 @@ void AgentMeter::count_memory(std::string_view which, const RegistrationOf& what
   const std::string_view verb = grows ? "registrations" : "deregistrations";
   metrics_.counter(cat("towpath_", verb, "_total"), labels).add();
   metrics_.counter(cat("towpath_", which, "_bytes_total"), labels).add(what.bytes);
+  if (what.is_alone)
+    metrics_
+        .counter(cat("towpath_memory_", which, "_bytes_total"),
+                 labelled({label("kind", towpath::name_of(what.kind))}))
+        .add(what.bytes);
   const auto change = static_cast<std::int64_t>(what.bytes);
   metrics_.gauge("towpath_registered_bytes", labels).add(grows ? change : -change);
 }

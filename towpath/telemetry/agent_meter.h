@@ -8,6 +8,8 @@
 //   towpath_transfer_errors_total{agent, status}
 //   towpath_registrations_total, towpath_deregistrations_total, towpath_registered_bytes_total,
 //   towpath_deregistered_bytes_total, towpath_registered_bytes {agent, backend, kind}
+//   towpath_memory_registered_bytes_total, towpath_memory_deregistered_bytes_total {agent, kind}
+//     each byte once, however many backends have it
 //   towpath_registration_errors_total{agent, backend, kind, status}
 //   towpath_notifications_total, towpath_notification_bytes_total {agent, peer, direction}
 //   towpath_peers_lost_total{agent}
@@ -130,6 +132,7 @@ class AgentMeter {
     std::string_view backend;
     MemoryKind kind = MemoryKind::system;
     std::uint64_t bytes = 0;
+    bool is_alone = true;  ///< no other backend has these bytes at this moment
   };
 
   /// `metrics` must outlive the meter.

@@ -121,6 +121,20 @@ TEST(AgentMeterTest, memory_that_is_registered_is_reported_by_kind) {
             1);
 }
 
+TEST(AgentMeterTest, bytes_that_two_backends_have_are_also_counted_once) {
+  Metrics metrics;
+  AgentMeter meter(metrics, {.agent = "decode"});
+  meter.registered({"shm", MemoryKind::system, 100});
+  meter.registered({"tcp", MemoryKind::system, 100, false});
+  meter.deregistered({"shm", MemoryKind::system, 100, false});
+  auto values = values_of(metrics);
+  const std::string labels = R"({agent="decode",kind="system"})";
+  EXPECT_EQ(values["towpath_memory_registered_bytes_total" + labels], 100);
+  EXPECT_FALSE(values.contains("towpath_memory_deregistered_bytes_total" + labels));
+  meter.deregistered({"tcp", MemoryKind::system, 100});
+  EXPECT_EQ(values_of(metrics)["towpath_memory_deregistered_bytes_total" + labels], 100);
+}
+
 TEST(AgentMeterTest, names_with_any_bytes_become_printable_labels) {
   Metrics metrics;
   AgentMeter meter(metrics, {.agent = "a\xff"});
