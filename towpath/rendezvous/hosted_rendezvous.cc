@@ -156,6 +156,7 @@ void HostedRendezvous::bring(const MetadataName& name, Entry& entry) {
                                    });
   entry.in_flight = begun.ok();
   if (begun.ok()) return;
+  if (begun.code() != Code::exhausted) trouble_ = begun.status();  // else others are on their way
   retry_at_ = clock_->now() + kRetryAfter;
   timer_.arm(retry_at_);
 }

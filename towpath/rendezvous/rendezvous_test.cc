@@ -387,6 +387,16 @@ TEST_F(HostedRendezvousTest, guest_whose_host_is_gone_says_so) {
   EXPECT_TRUE(soon([&] { return guest->standing().pending == 0; })) << "another host came";
 }
 
+TEST_F(HostedRendezvousTest, guest_whose_host_has_no_such_name_says_so) {
+  tls = provider_of(test_tls("a secret of both"));
+  guest = HostedRendezvous::open(
+              {.address = net::TcpAddress{"nothing.invalid", 1}, .tls = tls, .hosts = false}, clock)
+              .value();
+  ASSERT_TRUE(guest->publish("g", as_bytes("metadata")).ok());
+  ASSERT_TRUE(soon([&] { return !guest->standing().trouble.ok(); }));
+  EXPECT_EQ(guest->standing().pending, 1U);
+}
+
 TEST_F(HostedRendezvousTest, fetch_in_flight_is_not_answered_by_the_farewell) {
   host = join();
   guest = join();

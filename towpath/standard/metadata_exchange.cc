@@ -171,7 +171,8 @@ void MetadataExchange::ask(std::uint64_t id, Fetch& fetch) {
   fetch.in_flight = begun.ok();
   fetch.again_at = options_.clock->now() + kAskAgain;
   timer_.arm(fetch.again_at);
-  if (begun.ok() || may_come_yet(begun.code()) || begun.code() == Code::exhausted) return;
+  const bool may_begin_yet = may_come_yet(begun.code()) || begun.code() == Code::exhausted;
+  if (begun.ok() || (may_begin_yet && !fetch.deadline.expired(*options_.clock))) return;
   note({What::fetched, fetch.name, to_text(fetch.from), begun.status()});
   fetches_.erase(id);
 }

@@ -198,6 +198,22 @@ TEST_F(MetadataExchangeTest, call_is_accepted_and_its_failure_is_an_outcome) {
   EXPECT_EQ(MetadataExchange::open({}).code(), Code::invalid_argument);
 }
 
+// The lookup of its name fails before a request begins, so that no request's deadline ends it.
+TEST_F(MetadataExchangeTest, fetch_by_a_name_that_does_not_resolve_ends) {
+  MetadataExchangeOptions hasty;
+  hasty.timeout = std::chrono::milliseconds(20);
+  Side here = make("here", std::move(hasty));
+  Side there = make("there");
+  ASSERT_TRUE(here.metadata->fetch("there", net::TcpAddress{"nothing.invalid", 1}).ok());
+  const ExchangeOutcome outcome = next(here, there);
+  EXPECT_EQ(outcome.what, What::fetched);
+  EXPECT_TRUE(outcome.status.code() == Code::not_found ||
+              outcome.status.code() == Code::unavailable)  // without a name service
+      << outcome.status.to_string();
+  here.metadata->progress();
+  EXPECT_TRUE(here.metadata->take_outcomes().empty());
+}
+
 TEST_F(MetadataExchangeTest, store_is_followed_until_the_peer_withdraws) {
   Side here = make("here", with_store());
   Side there = make("there", with_store());
