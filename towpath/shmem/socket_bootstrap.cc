@@ -7,6 +7,7 @@
 #include <towpath/net/hello.h>
 #include <towpath/net/listener.h>
 #include <towpath/net/tls/tls_context.h>
+#include <towpath/net/unproven.h>
 #include <towpath/run/deadline.h>
 #include <towpath/shmem/bootstrap_words.h>
 #include <towpath/shmem/socket_bootstrap.h>
@@ -18,6 +19,12 @@ namespace {
 constexpr Duration kBetweenVisits = std::chrono::milliseconds(5);
 /// Connections at a time that have not said which PE they are.
 constexpr std::size_t kMaxUnauthenticated = 64;
+/// Of one source, over a network.
+constexpr std::size_t kMaxPerSource = kMaxUnauthenticated / 2;
+/// How long one may take to say it, and how long one is silent before it goes for another: where
+/// many PEs come at once, a handshake of TLS takes a while.
+constexpr Duration kUntilKnown = std::chrono::seconds(5);
+constexpr Duration kSilence = std::chrono::seconds(2);
 constexpr std::size_t kReadBudget = std::size_t{1} << 20U;
 
 using Stream = std::unique_ptr<sys::ByteStream>;
@@ -77,12 +84,13 @@ class SocketBootstrap::Host {
     for (Guest& guest : guests_) serve(guest);  // what came before this round
     while (lost_.ok() && std::ranges::any_of(reported_, [](const auto& said) { return !said; })) {
       if (deadline.expired(clock_)) return missing();
-      const auto events = poller_->wait(deadline.remaining(clock_));
+      const auto events = poller_->wait(next_turn(deadline).remaining(clock_));
       for (const run::PollEvent& event : events)
         if (event.tag < listeners_.size())
           let_in(listeners_[event.tag]);
         else
           serve(*reinterpret_cast<Guest*>(event.tag));
+      drop_overdue();
       std::erase_if(guests_, [](const Guest& guest) { return guest.is_gone; });
     }
     TOWPATH_TRY(lost_);
@@ -108,7 +116,11 @@ class SocketBootstrap::Host {
  private:
   struct Guest {
     net::FramedConnection connection;
-    bool is_known = false;  // and speaks of this service
+    net::Source source;
+    Instant ends_at;       // unless it has said by then which PE it is
+    Instant silent_since;  // since our last answer to its handshake
+    bool has_spoken = false;
+    bool is_known = false;  // has proven itself, and speaks of this service
     bool is_refused = false;
     bool is_gone = false;
     std::optional<std::uint32_t> pe;
@@ -116,21 +128,81 @@ class SocketBootstrap::Host {
 
   void let_in(net::Listener& listener) {
     auto accepted = listener.accept();
-    const auto unauthenticated =
-        std::ranges::count_if(guests_, [](const Guest& g) { return !g.pe; });
-    if (!accepted.ok() || !*accepted ||
-        static_cast<std::size_t>(unauthenticated) >= kMaxUnauthenticated)
-      return;
+    if (!accepted.ok() || !*accepted) return;
     const int fd = accepted->get();
+    const bool is_local = net::is_local(listener.address());
+    const net::Source source = is_local ? net::Source{} : net::source_of(net::peer_of(fd));
+    if (Status room = make_room(source, is_local ? kMaxUnauthenticated : kMaxPerSource);
+        !room.ok()) {
+      last_refusal_ = std::move(room);
+      return;
+    }
+    const Instant now = clock_.now();
     Guest& guest = guests_.emplace_back(
         Guest{.connection = {tls_->server(sys::make_socket_stream(*std::move(accepted))),
-                             net::kHelloLimits}});
+                             net::kHelloLimits},
+              .source = source,
+              .ends_at = now + kUntilKnown,
+              .silent_since = now});
     // The list keeps it where it is. Listeners have small tags.
     if (!poller_->add(fd, reinterpret_cast<std::uint64_t>(&guest)).ok()) guest.is_gone = true;
   }
 
-  /// Takes what has come from it.
+  /// For a newcomer of that source.
+  Status make_room(const net::Source& newcomer, std::size_t most_per_source) {
+    std::size_t places = 0;
+    std::vector<net::Unproven> unproven;
+    for (Guest& guest : guests_) {
+      if (guest.pe || guest.is_gone) continue;
+      ++places;
+      if (!guest.is_known)
+        unproven.push_back({.id = reinterpret_cast<std::uint64_t>(&guest),
+                            .socket = guest.connection.fd(),
+                            .source = guest.source,
+                            .has_spoken = guest.has_spoken,
+                            .silent_since = guest.silent_since,
+                            .silent_at_least = kSilence});
+    }
+    TOWPATH_TRY(const auto displaced,
+                net::displaced_by(newcomer, {.unproven = unproven,
+                                             .most_per_source = most_per_source,
+                                             .is_full = places >= kMaxUnauthenticated,
+                                             .now = clock_.now()}));
+    if (displaced)
+      drop(*reinterpret_cast<Guest*>(*displaced),
+           error(Code::exhausted, "a connection has proven nothing, and another takes its place"));
+    return {};
+  }
+
+  void drop(Guest& guest, Status why) {
+    guest.is_gone = true;
+    last_refusal_ = std::move(why);
+  }
+
+  void drop_overdue() {
+    for (Guest& guest : guests_)
+      if (!guest.pe && !guest.is_gone && guest.ends_at <= clock_.now())
+        drop(guest, guest.is_refused ? last_refusal_
+                                     : error(Code::timed_out, "a connection has proven nothing"));
+  }
+
+  /// When there is something to do though nobody says anything.
+  run::Deadline next_turn(run::Deadline deadline) const {
+    for (const Guest& guest : guests_)
+      if (!guest.pe) deadline = run::Deadline::earlier(deadline, run::Deadline(guest.ends_at));
+    return deadline;
+  }
+
   void serve(Guest& guest) {
+    const bool speaks = !guest.is_known && net::has_input(guest.connection.fd());
+    read(guest);
+    if (!speaks) return;
+    guest.has_spoken = true;
+    guest.silent_since = clock_.now();  // what we have done for it was our time, not its own
+  }
+
+  /// Takes what has come from it.
+  void read(Guest& guest) {
     while (!guest.is_gone && !guest.is_refused) {
       std::size_t budget = kReadBudget;
       auto frame = guest.connection.receive(budget);
@@ -176,6 +248,7 @@ class SocketBootstrap::Host {
   /// It stays until it closes: what it has not read would be lost with the connection.
   void refuse(Guest& guest, const Status& why) {
     last_refusal_ = why;
+    guest.ends_at = clock_.now() + kUntilKnown;
     guest.is_refused = true;
     guest.pe.reset();
     if (auto sealed = encode_bootstrap_words({.refusal = std::string(why.message())}); sealed.ok())

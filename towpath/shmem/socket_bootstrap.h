@@ -6,8 +6,9 @@
 // All of it in TLS 1.3 (net/tls), in which both sides prove first that they know the token, which
 // never travels. It needs no server, and no thread: PE 0 listens while it is inside of the first
 // all(). A process without the token gets nothing; one that has it and makes no sense hears why.
-// Invariants: what unauthenticated connections may send is bounded. Frames:
-// docs/formats/shmem_frame.md. Thread: one at a time.
+// Invariants: what unauthenticated connections may send is bounded, and so is how many there are
+// and for how long; where there are too many, net/unproven.h says which one goes for a newcomer.
+// Frames: docs/formats/shmem_frame.md. Thread: one at a time.
 #pragma once
 
 #include <memory>

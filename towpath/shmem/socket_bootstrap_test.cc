@@ -1,4 +1,5 @@
 // PEs that meet at sockets.
+#include <atomic>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -38,9 +39,31 @@ class SocketBootstrapTest : public ::testing::Test {
     return threads.clear(), heard;
   }
 
+  /// PE 0, and what it hears.
+  std::jthread start_host(int pes, Result<std::vector<Bytes>>& heard) {
+    host_has_ended_ = false;
+    return std::jthread([this, pes, &heard] {
+      heard = SocketBootstrap(options_of(0, pes)).all({});
+      host_has_ended_ = true;
+    });
+  }
+
+  /// Connections to it that say nothing: so many, or as many as it has time for.
+  std::vector<std::unique_ptr<sys::ByteStream>> open_silent(std::size_t count) const {
+    const auto place = std::get<sys::LocalAddress>(options_of(0, 1).places.front());
+    std::vector<std::unique_ptr<sys::ByteStream>> all;
+    EXPECT_TRUE(run::eventually([&] {
+      auto stream = sys::connect_stream(place);
+      if (stream.ok()) all.push_back(*std::move(stream));
+      return all.size() == count || host_has_ended_;
+    })) << "PE 0 does not listen";
+    return all;
+  }
+
   sys::TemporaryDirectory directory_ = sys::TemporaryDirectory::create().value();
   const net::Token token_ = net::Token::make("a secret of the job").value();
   Duration timeout_ = std::chrono::seconds(30);
+  std::atomic<bool> host_has_ended_{false};
 };
 
 TEST_F(SocketBootstrapTest, all_hear_what_each_said_as_often_as_they_meet) {
@@ -83,6 +106,31 @@ TEST_F(SocketBootstrapTest, who_has_not_come_is_named) {
   EXPECT_EQ(heard[0].code(), Code::timed_out);
   EXPECT_NE(heard[0].status().message().find("waited for PE 1 2 of 3"), std::string_view::npos);
   EXPECT_EQ(meet({options_of(1, 3)})[0].code(), Code::timed_out);
+}
+
+TEST_F(SocketBootstrapTest, silent_connections_do_not_keep_pes_from_meeting) {
+  Result<std::vector<Bytes>> heard = error(Code::internal, "nothing", "none");
+  std::jthread host = start_host(2, heard);
+  const auto silent = open_silent(64);
+  const auto visitor = SocketBootstrap(options_of(1, 2)).all({});
+  EXPECT_TRUE(visitor.ok()) << visitor.status().to_string();
+  host.join();
+  EXPECT_TRUE(heard.ok()) << heard.status().to_string();
+}
+
+TEST_F(SocketBootstrapTest, too_many_silent_connections_are_named) {
+  Result<std::vector<Bytes>> heard = error(Code::internal, "nothing", "none");
+  EXPECT_TRUE(run::with_timeout(
+      [&](Duration timeout) {
+        timeout_ = timeout;
+        std::jthread host = start_host(2, heard);
+        const auto silent = open_silent(65);
+        host.join();
+        return heard.status().to_string().find("proven nothing") != std::string::npos;
+      },
+      std::chrono::milliseconds(200)))
+      << heard.status().to_string();
+  EXPECT_EQ(heard.code(), Code::timed_out);
 }
 
 TEST_F(SocketBootstrapTest, who_goes_away_between_two_rounds_is_named) {
