@@ -44,6 +44,13 @@ class Pool:
         self._page(index)[...] = page.reshape(self._page(index).shape)
 
 
+class JoinedPool(Pool):
+    """Whose pages are copies, as those of recurrent states are: joined of several tensors."""
+
+    def get_data_page(self, index, flat=True):
+        return super().get_data_page(index, flat).copy()
+
+
 def pages_at(numbers, page_size=PAGE):
     return numpy.concatenate([numpy.arange(n * page_size, (n + 1) * page_size) for n in numbers])
 
@@ -172,7 +179,7 @@ def test_pages_of_another_form_are_not_found(tmp_path, pool):
 
 def test_several_pools_by_their_rules(tmp_path):
     """Of sliding windows and recurrent states only the end of a prefix need be there."""
-    main, state, target = Pool(seed=1), Pool(seed=2), Pool()
+    main, state, target = Pool(seed=1), JoinedPool(seed=2), Pool()
     there = storage(tmp_path, main)
     for pool_name, pool in ((PoolName.MAMBA, state), (PoolName.SWA, target)):
         there.register_mem_host_pool_v2(pool, pool_name)

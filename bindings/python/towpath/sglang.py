@@ -109,6 +109,17 @@ def _is_contiguous(page):
     return page.is_contiguous() if hasattr(page, "is_contiguous") else page.flags.c_contiguous
 
 
+def _address(page):
+    return page.data_ptr() if hasattr(page, "data_ptr") else page.ctypes.data
+
+
+def _gives_its_own_memory(pool, index):
+    """Whether a page that the pool gives is the pool's memory in one piece, and what is written there is in the pool. A
+    copy (recurrent states are joined of several tensors) is contiguous, too, but lies elsewhere when it is asked for again."""
+    page = pool.get_data_page(index, flat=False)
+    return _is_contiguous(page) and _address(page) == _address(pool.get_data_page(index, flat=False))
+
+
 class TowpathHiCache(HiCacheStorage):
     """What SGLang's cache controller calls, from its threads."""
 
@@ -168,15 +179,14 @@ class TowpathHiCache(HiCacheStorage):
         """Into the pool, where a page of it lies in one piece; else by a page beside it."""
         pool = self._pools[pool_name]
         indices = self._indices(pool, keys, host_indices)
-        if indices is None:
+        if not indices:
             return [False] * len(keys)
-        pages = [pool.get_data_page(index, flat=False) for index in indices]
-        beside = [None if _is_contiguous(page) else pool.get_dummy_flat_data_page() for page in pages]
-        loaded = self._run("submit_get", self._names(keys, pool_name),
-                           [_flat(page if other is None else other) for page, other in zip(pages, beside)])
-        for index, other, well in zip(indices, beside, loaded):
-            if well and other is not None:
-                pool.set_from_flat_data_page(index, other)
+        is_direct = _gives_its_own_memory(pool, indices[0])
+        pages = [pool.get_data_page(index, flat=False) if is_direct else pool.get_dummy_flat_data_page() for index in indices]
+        loaded = self._run("submit_get", self._names(keys, pool_name), [_flat(page) for page in pages])
+        for index, page, well in zip(indices, pages, loaded):
+            if well and not is_direct:
+                pool.set_from_flat_data_page(index, page)
         return loaded
 
     def _store(self, pool_name, keys, host_indices):
