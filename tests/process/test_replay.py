@@ -44,10 +44,10 @@ class ReplayTest(CommandTest):
             self.assertGreaterEqual(reported["kernel"]["written_bytes"], hops["spill"]["bytes"])
 
     def test_layouts_models_and_the_page_cache_make_no_difference(self):
-        for words in (["--decode-layout", "fully_contiguous"],
-                      ["--decode-layout", "layer_separate_block_first", "--in-flight", 1],
+        for words in (["--decode-layout", "fully_contiguous", "--limit", 120],
+                      ["--decode-layout", "layer_separate_block_first", "--in-flight", 1, "--limit", 120],
                       ["--model", "deepseek-v3", "--scale", 64, "--limit", 50],
-                      ["--model", "gpt-oss-20b", "--scale", 16, "--limit", 20], ["--buffered"]):
+                      ["--model", "gpt-oss-20b", "--scale", 16, "--limit", 20], ["--buffered", "--limit", 120]):
             with self.subTest(words):
                 reported = self.report(*words)
                 self.assertEqual(reported["verified"], reported["blocks"])
