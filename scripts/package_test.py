@@ -136,6 +136,22 @@ def in_root(suite, packages, script, *files, source=None):
             sys.exit(f"package test: {failed}")
 
 
+# Python brings it; a distribution may have taken it out, and keeps it elsewhere (Debian: python3-pip-whl).
+FIND_PIP = """
+import ensurepip, pathlib
+folders = [pathlib.Path(ensurepip.__file__).parent / "_bundled", getattr(ensurepip, "_WHEEL_PKG_DIR", None), "/usr/share/python-wheels"]
+print(*[wheel for folder in folders if folder for wheel in pathlib.Path(folder).glob("pip-*.whl")][:1])
+"""
+
+
+def pip_wheel(python):
+    """The wheel of pip that this interpreter makes environments with."""
+    found = run([python, "-c", FIND_PIP]).strip()
+    if not found:
+        sys.exit(f"package test: {python} has no wheel of pip (hint: apt-get install python3-pip-whl)")
+    return found
+
+
 def try_wheel_in_root(suite, source, here):
     """Installed by pip, without an index, into a system that has Python and numpy."""
     system, version = SYSTEMS[suite]
@@ -146,12 +162,10 @@ def try_wheel_in_root(suite, source, here):
     with tempfile.TemporaryDirectory() as folder:
         example = Path(folder) / "example.py"
         example.write_text(python_example())
-        pip = run([here[version], "-c", "import ensurepip, pathlib; print(*pathlib.Path(ensurepip.__file__)"
-                   ".parent.glob('_bundled/pip-*.whl'))"]).strip()
         in_root(suite, ["python3", "python3-numpy", "libstdc++6", "ca-certificates"],
                 "python3 $(echo pip-*.whl)/pip install --no-index --break-system-packages towpath*.whl; rm *.whl;"
                 " python3 example.py; python3 -c 'import nixl; nixl.nixl_agent'; towpath version; towpath replay --requests 300",
-                *wheels, *OUT.glob("towpath_nixl-*.whl"), pip, example, source=source)
+                *wheels, *OUT.glob("towpath_nixl-*.whl"), pip_wheel(here[version]), example, source=source)
     print(f"  {wheels[0].name} works in an empty root of {system}")
 
 
