@@ -104,7 +104,7 @@ def offload_tier(work):
     """`spec_module_path`: chunks come back after a restart, as they were; of a damaged one nothing does."""
     directory, numbers = work / "kv", list(range(40))
     settings = {"spec_name": "TowpathOffloadingSpec", "spec_module_path": "towpath.vllm.tier", "directory": str(directory),
-                "disk": "1GiB"}
+                "disk": "1GiB", "model": "model"}  # no engine runs that could say its own
     life = Life(**settings)
     life.store(numbers)
     events = [key for event in life.manager.take_events() for key in event.keys]

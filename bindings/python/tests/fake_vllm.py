@@ -245,7 +245,7 @@ def overlaid(specs, num_blocks=8, layers=2, beside=False):
     return caches, space(num_blocks=num_blocks, kv_cache_groups=groups, kv_cache_tensors=tensors)
 
 
-def config(extra=None, in_a_step=128, **parallel):
+def config(extra=None, in_a_step=128, rope="default", max_model_len=4096, quantization=None, **parallel):
     """A VllmConfig, as far as it is read."""
     space = types.SimpleNamespace
     return space(
@@ -253,7 +253,8 @@ def config(extra=None, in_a_step=128, **parallel):
                                  is_kv_producer=True),
         parallel_config=space(**{"world_size": 1, "tensor_parallel_size": 1, "pipeline_parallel_size": 1,
                                  "data_parallel_size": 1, "data_parallel_index": 0, **parallel}),
-        model_config=space(model="a/model", revision=None, dtype="float16", quantization=None,
+        model_config=space(model="a/model", revision=None, dtype="float16", quantization=quantization, max_model_len=max_model_len,
+                           hf_config=space(to_json_string=lambda: f'{{"rope_parameters": {{"rope_type": "{rope}"}}}}'),
                            get_total_num_kv_heads=lambda: 4),
         cache_config=space(cache_dtype="auto"), scheduler_config=space(max_num_batched_tokens=in_a_step),
         kv_events_config=space(enable_kv_cache_events=True))

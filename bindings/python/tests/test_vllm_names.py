@@ -4,6 +4,7 @@ import os
 import types
 
 import fake_vllm
+import pytest
 
 fake_vllm.install()
 from towpath.vllm import naming
@@ -57,6 +58,13 @@ def test_what_computes_otherwise_has_another_name():
     config.cache_config.cache_dtype = "fp8"
     assert naming.name_of_cache(config, 16) != name
     assert naming.name_of_cache(config, 16, "mine") != naming.name_of_cache(config, 16, "yours")
+
+
+@pytest.mark.parametrize("rope,model,is_another", [("longrope", "", True), ("longrope", "mine", True), ("su", "", True),
+                                                   ("yarn", "", False)])
+def test_keys_that_are_turned_by_the_longest_request_have_its_length_in_their_name(rope, model, is_another):
+    names = {naming.name_of_cache(fake_vllm.config(rope=rope, max_model_len=longest), 16, model) for longest in (4096, 8192)}
+    assert len(names) == 1 + is_another
 
 
 def test_another_version_of_the_engine_has_another_name(monkeypatch):

@@ -17,15 +17,21 @@ CHUNKS, CHUNK = 16, 8192
 space = types.SimpleNamespace
 
 
-class Life:
-    """A tier, from its opening on, and vLLM's memory above it."""
+def of_a_scheduler(vllm_config, make):
+    """As vLLM's makes it: what calls the tier has the configuration, which it is not given."""
+    return make()
 
-    def __init__(self, directory, model="model", layout="NHD", **settings):
-        spec = space(config=space(parallel=space(data_parallel_size=1, data_parallel_index=0), model=space(name=model),
+
+class Life:
+    """A tier, from its opening on, and vLLM's memory above it. `started`: how vLLM was, as fake_vllm.config() has it."""
+
+    def __init__(self, directory, served="model", layout="NHD", started=None, **settings):
+        spec = space(config=space(parallel=space(data_parallel_size=1, data_parallel_index=0), model=space(name=served),
                                  kv_cache_layout=layout),
                      blocks_per_chunk=1, kv_events_config=space(enable_kv_cache_events=True))
         self.memory = numpy.zeros((CHUNKS, CHUNK), numpy.uint8)
-        self.tier = TowpathTier(spec, memoryview(self.memory), "TowpathTier", directory=str(directory), disk=1 << 26, **settings)
+        self.tier = of_a_scheduler(fake_vllm.config(**(started or {})), lambda: TowpathTier(
+            spec, memoryview(self.memory), "TowpathTier", directory=str(directory), disk=1 << 26, **settings))
         self.jobs = 0
 
     def ask(self, keys, request="a"):
@@ -99,9 +105,36 @@ def test_models_do_not_meet_and_a_directory_has_one_owner(tmp_path):
     with pytest.raises(Unavailable, match="has it"):
         Life(tmp_path)
     life.tier.shutdown()
-    for other in ({"model": "another"}, {"layout": "HND"}):
+    for other in ({"served": "another"}, {"layout": "HND"}):
         life = Life(tmp_path, **other)
         assert life.ask(keys(1)) == [False]
+        life.tier.shutdown()
+
+
+@pytest.mark.parametrize("one,other", [({}, {"quantization": "fp8"}), ({}, {"rope": "yarn"}),
+                                       ({"rope": "longrope"}, {"rope": "longrope", "max_model_len": 8192})])
+def test_models_that_were_started_otherwise_do_not_meet(tmp_path, one, other):
+    life = Life(tmp_path, started=one)
+    fill(life, 1)
+    life.run(False, keys(1), [0])
+    life.tier.shutdown()
+    for started, is_there in ((other, False), (one, True)):
+        life = Life(tmp_path, started=started)
+        assert life.ask(keys(1)) == [is_there]
+        life.tier.shutdown()
+
+
+def test_a_name_of_ones_own_is_asked_for_where_vllm_does_not_say_its_model(tmp_path, monkeypatch):
+    monkeypatch.setattr("towpath.vllm.tier._vllm_config", lambda: None)
+    with pytest.raises(ValueError, match='cannot be asked.*say "model"'):
+        Life(tmp_path)
+    life = Life(tmp_path, model="one")
+    fill(life, 1)
+    life.run(False, keys(1), [0])
+    life.tier.shutdown()
+    for model in ("another", "one"):
+        life = Life(tmp_path, model=model)
+        assert life.ask(keys(1)) == [model == "one"]
         life.tier.shutdown()
 
 

@@ -17,6 +17,12 @@ class Settings:
     direct: bool = False
 
 
+@dataclasses.dataclass
+class ModelSettings(Settings):
+    """`model`: the user's own name for what the blocks are of, instead of what the engine was started with."""
+    model: str = ""
+
+
 def read_settings(given, where, cls=Settings) -> Settings:
     """A `cls`, which may have more fields. Raises ValueError, with the value and what is meant instead."""
     return read_fields(cls, given, where, {"disk": size_in_bytes}, needed={"directory": '"/nvme/kv"'})

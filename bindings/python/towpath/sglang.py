@@ -9,7 +9,6 @@ types and host layouts never meet: all of that is part of their names. When `dis
 those that were loaded lately.
 Source of the interface: SGLang 0.5.23, sglang/srt/mem_cache/hicache_storage.py and managers/cache_controller.py.
 """
-import dataclasses
 import hashlib
 import json
 import logging
@@ -20,7 +19,7 @@ import threading
 import sglang
 from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolHitPolicy, PoolName, PoolTransferResult
 
-from towpath._keyed import Settings, Store, read_settings, throw_away
+from towpath._keyed import ModelSettings, Store, read_settings, throw_away
 from towpath._weights import digest_of_weights
 from towpath.errors import Error, NotReady
 
@@ -29,12 +28,6 @@ _logger = logging.getLogger("sglang.srt.towpath")  # below SGLang's own, so that
 # A decode server passes on all that it was configured with; elsewhere SGLang has taken its own out, but for the first five.
 _OF_SGLANG = ("backend_name", "module_path", "class_name", "interface_v1", "file_storage_path", "prefetch_threshold",
               "prefetch_timeout_base", "prefetch_timeout_per_ki_token", "hicache_storage_pass_prefix_keys")
-
-
-@dataclasses.dataclass
-class _Settings(Settings):
-    """`model`: the user's own name for what the pages are of, instead of what SGLang was started with."""
-    model: str = ""
 
 
 # Of SGLang's arguments, what makes other bytes of equal tokens, beside the weights in a folder.
@@ -125,7 +118,7 @@ class TowpathHiCache(HiCacheStorage):
 
     def __init__(self, storage_config, kwargs=None):
         ours = {key: value for key, value in (storage_config.extra_config or {}).items() if key not in _OF_SGLANG}
-        self._settings = read_settings(ours, "hicache-storage-backend-extra-config", _Settings)
+        self._settings = read_settings(ours, "hicache-storage-backend-extra-config", ModelSettings)
         config = storage_config
         if config.is_mla_model and config.tp_size > 1:
             raise ValueError(f"towpath: tensor parallel size is {config.tp_size}, and of a model with MLA one rank writes "

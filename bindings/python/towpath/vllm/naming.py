@@ -34,21 +34,28 @@ def _kernels(vllm_config):
     return kernels
 
 
+def facts_of_model(vllm_config, model: str = "") -> dict:
+    """What makes other bytes of equal tokens, of the model and of how it is loaded. `model`: the user's own name, instead of
+    what the model's folder and configuration say."""
+    config = vllm_config.model_config
+    hf_config = getattr(config, "hf_config", None)
+    text = hf_config.to_json_string() if hasattr(hf_config, "to_json_string") else None
+    said = {"quantization": str(getattr(config, "quantization", None))}
+    if any(f'"{rope}"' in (text or "") for rope in ("longrope", "su")):
+        # Its keys are turned by what a request may be at most, not by what it is: Phi3LongRoPEScaledRotaryEmbedding.
+        said["longest"] = getattr(config, "max_model_len", None)
+    if model:
+        return {**said, "name": model}
+    drafts = getattr(getattr(vllm_config, "speculative_config", None), "model", None)
+    return {**said, **_model(config), "config": text, "drafts": str(drafts) if drafts else None}
+
+
 def name_of_cache(vllm_config, tokens_per_block: int, model: str = "", arrangement: str = "") -> str:
-    """`model`: the user's own name, instead of what the model's folder and configuration say. `arrangement`: of a block's
-    bytes, where they are kept as they lie."""
+    """`model`: as for facts_of_model(). `arrangement`: of a block's bytes, where they are kept as they lie."""
     config, cache = vllm_config.model_config, vllm_config.cache_config
     said = {"vllm": vllm.__version__, "dtype": str(getattr(config, "dtype", "")),
-            "quantization": str(getattr(config, "quantization", None)),
             "cache_dtype": str(getattr(cache, "cache_dtype", "")), "block": tokens_per_block,
-            "arrangement": arrangement, "ranks": vllm_config.parallel_config.world_size, **_kernels(vllm_config)}
-    if model:
-        said["name"] = model
-    else:
-        said.update(_model(config))
-        hf_config = getattr(config, "hf_config", None)
-        said["config"] = hf_config.to_json_string() if hasattr(hf_config, "to_json_string") else None
-        drafts = getattr(getattr(vllm_config, "speculative_config", None), "model", None)
-        said["drafts"] = str(drafts) if drafts else None
+            "arrangement": arrangement, "ranks": vllm_config.parallel_config.world_size, **_kernels(vllm_config),
+            **facts_of_model(vllm_config, model)}
     text = json.dumps(said, sort_keys=True)
     return f"vllm {hashlib.sha256(text.encode()).hexdigest()}"

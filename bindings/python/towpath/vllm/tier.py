@@ -9,14 +9,16 @@ or as one of the tiers of vLLM's TieringOffloadingSpec:
         "secondary_tiers": [{"type": "TowpathTier", "module_path": "towpath.vllm.tier", "directory": "/nvme/kv"}]
 
 A chunk that was stored is there after a crash, and comes back as it was or not at all. What has other weights (of a model
-in a folder; one from a hub is its name), another layout or type has other names; degrees of parallelism share chunks where
-vLLM says that these are the same. When `disk` is full the oldest go, but for
+from a hub: another revision), another configuration, quantization, layout or type has other names; degrees of parallelism share
+chunks where vLLM says that these are the same. When `disk` is full the oldest go, but for
 those that were loaded lately. TowpathConnector (towpath.vllm) needs no copy in vLLM's memory, and does more: this is for
 those who have the other connector already.
 
 Source of the interface: vLLM 0.32, vllm/v1/kv_offload/tiering/base.py and spec.py. Thread: vLLM's scheduler's.
 """
 import dataclasses
+import hashlib
+import inspect
 import json
 import logging
 import os
@@ -28,21 +30,43 @@ from vllm.v1.kv_offload.file_mapper import FileMapper
 from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager
 from vllm.v1.kv_offload.tiering.spec import TieringOffloadingSpec
 
-from towpath._keyed import Settings, Store, read_settings
-from towpath._weights import digest_of_weights
+from towpath._keyed import ModelSettings, Store, read_settings
+from towpath.vllm import naming
 
 _logger = logging.getLogger("vllm.towpath")  # below vLLM's own, so that it is seen
 
-_OURS = tuple(field.name for field in dataclasses.fields(Settings))
+_OURS = tuple(field.name for field in dataclasses.fields(ModelSettings))
 
 
-def _name_of(offloading_spec, chunk_bytes):
+def _vllm_config():
+    """vLLM's, of which a tier is given a small part: of the caller that has it (OffloadingConnectorScheduler in 0.32). None:
+    none of them has."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        found = frame.f_locals.get("vllm_config")
+        if hasattr(found, "model_config"):
+            return found
+        frame = frame.f_back
+    return None
+
+
+def _model(own):
+    vllm_config = _vllm_config()
+    if vllm_config is not None:
+        return naming.facts_of_model(vllm_config, own)
+    if not own:
+        raise ValueError("towpath: what model vLLM was started with cannot be asked, since no caller has a vllm_config: say "
+                         '"model" beside "directory", another for other weights')
+    return {"name": own}
+
+
+def _name_of(offloading_spec, chunk_bytes, model):
     """Of what may share chunks: vLLM's own idea of it, and what that leaves out."""
     config = offloading_spec.config
     fields = FileMapper.from_offloading_spec(root_dir="", offloading_spec=offloading_spec, parallel_agnostic=True,
                                              blocks_per_file=offloading_spec.blocks_per_chunk).fields
-    weights = digest_of_weights(os.path.realpath(config.model.name)) if os.path.isdir(config.model.name) else ""
-    return json.dumps([fields, chunk_bytes, config.kv_cache_layout, weights], sort_keys=True).encode()
+    said = json.dumps([fields, chunk_bytes, config.kv_cache_layout, model], sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest().encode()
 
 
 class _Job:
@@ -59,14 +83,14 @@ class TowpathTier(SecondaryTierManager):
     def __init__(self, offloading_spec, primary_kv_view, tier_type, backpressure_detector=None, *, locality=None,
                  enable_kv_events=False, **settings):
         super().__init__(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
-        settings = read_settings(settings, "secondary_tiers")
+        settings = read_settings(settings, "secondary_tiers", ModelSettings)
         parallel = offloading_spec.config.parallel
         folder = settings.directory
         if parallel.data_parallel_size > 1:  # a directory has one owner
             folder = os.path.join(folder, f"dp{parallel.data_parallel_index}")
         self._store = Store(folder, settings, _logger, "chunks")
         self._bytes = primary_kv_view.cast("B")
-        self._prefix = _name_of(offloading_spec, self.block_size_bytes) + b" "
+        self._prefix = _name_of(offloading_spec, self.block_size_bytes, _model(settings.model)) + b" "
         publishes = enable_kv_events and offloading_spec.kv_events_config.enable_kv_cache_events
         self._events = [] if publishes else None
         self.locality = Locality(locality) if locality else None
