@@ -124,10 +124,8 @@ constexpr Way kWays[] = {{"offload", TransferOp::write, &Tiers::offload},
 struct Road {
   const char* name;
   bool direct;
-  std::uint64_t fio_depth;
 };
-/// Past the page cache fio has as many blocks under way as the tier.
-constexpr Road kRoads[] = {{"page cache", false, 1}, {"O_DIRECT", true, 64}};
+constexpr Road kRoads[] = {{"page cache", false}, {"O_DIRECT", true}};
 
 struct Files {
   std::string directory;
@@ -135,13 +133,17 @@ struct Files {
   Status fio;           ///< whether it is there
 };
 
+/// It syncs as often as the tier, and has as many blocks under way past the page cache.
 std::string fio_of(const Way& way, const Road& road, const Files& files,
                    std::uint64_t block_bytes) {
-  const std::string command = fio_command(
-      {files.directory + "/fio", files.bytes},
-      {.op = way.op, .block_bytes = block_bytes, .depth = road.fio_depth, .direct = road.direct});
-  // As a batch of demotions ends.
-  return way.op == TransferOp::write ? command + " --fdatasync=64" : command;
+  const bool writes = way.op == TransferOp::write;
+  const std::uint64_t most = writes ? kv::DiskTier::kMostWrites : run::kFileDeviceDepth;
+  return fio_command({files.directory + "/fio", files.bytes},
+                     {.op = way.op,
+                      .block_bytes = block_bytes,
+                      .depth = road.direct ? most : 1,
+                      .direct = road.direct,
+                      .sync_bytes = writes ? kv::DiskTier::kSyncBytes : 0});
 }
 
 void measure(Bench& bench, const Way& way, const Road& road, const Files& files) {

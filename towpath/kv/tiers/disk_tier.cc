@@ -7,13 +7,9 @@
 namespace towpath::kv {
 namespace {
 
-// Half of what a device takes at once, so that a read, which somebody waits for, finds a place.
-constexpr std::size_t kMostWrites = 32;
 // A read of so many bytes is worth a call of its own: what the page cache has comes in it, and is
 // proven while the processor's caches have it. Smaller ones are given to the device together.
 constexpr std::size_t kReadAlone = std::size_t{128} << 10U;
-// A sync costs a disk about the same for few bytes and for many.
-constexpr std::uint64_t kSyncBytes = std::uint64_t{16} << 20U;
 
 }  // namespace
 

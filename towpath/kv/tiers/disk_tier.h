@@ -22,6 +22,13 @@ namespace towpath::kv {
 
 class DiskTier final : public BlockTier {
  public:
+  /// Writes under way: half of what a device takes at once, so that a read, which somebody waits
+  /// for, finds a place.
+  static constexpr std::size_t kMostWrites = 32;
+  /// Written before a sync begins while others are being written: it costs a disk about the same
+  /// for few bytes and for many.
+  static constexpr std::uint64_t kSyncBytes = std::uint64_t{16} << 20U;
+
   /// `options` names the tier, and the BlockDirectory where there is one. `device` as for
   /// BlockStore::open, whose errors these are; invalid_argument (tier 0).
   static Result<std::unique_ptr<DiskTier>> open(sys::FileSystem& files,
