@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <list>
+#include <utility>
 
 #include <towpath/core/format.h>
 #include <towpath/net/endpoint.h>
@@ -110,6 +111,7 @@ class SocketBootstrap::Host {
       (void)send_all(guest.connection, deadline);
     }
     listeners_.clear();  // everybody is here
+    has_reported_ = true;
     return {};
   }
 
@@ -210,11 +212,7 @@ class SocketBootstrap::Host {
       const Status taken = frame.ok() ? take(guest, (*frame)->payload()) : frame.status();
       if (taken.ok()) continue;
       if (frame.ok()) return refuse(guest, taken);
-      if (guest.pe && lost_.ok())
-        lost_ = error(Code::peer_lost, cat("PE ", *guest.pe, " went away from the meeting"))
-                    .because(taken);
-      if (!guest.pe) last_refusal_ = taken;
-      guest.is_gone = true;
+      leave(guest, taken);
     }
     std::size_t budget = kReadBudget;
     if (guest.is_refused && !guest.connection.discard(budget).ok()) guest.is_gone = true;
@@ -233,16 +231,41 @@ class SocketBootstrap::Host {
       return error(Code::invalid_argument, cat("PE ", *words.pe, " of ", words.pes,
                                                " PEs, where PE 0 knows of ", reported_.size()));
     auto& said = reported_[*words.pe];
-    if (said || (guest.pe && *guest.pe != *words.pe))
+    if (is_here(*words.pe, guest) || said || (guest.pe && *guest.pe != *words.pe))
       return error(Code::already_exists, cat("PE ", *words.pe, " was here before"));
     said = std::move(words.said.front());
-    if (!guest.pe) {
-      TOWPATH_TRY(Bytes welcome, encode_bootstrap_words({}));
-      guest.connection.send(std::move(welcome));
-      TOWPATH_TRY(guest.connection.flush());
-    }
-    guest.pe = words.pe;
+    return guest.pe ? Status() : welcome(guest, *words.pe);
+  }
+
+  /// Whether a newcomer takes the number of another, which may have closed unheard.
+  bool is_here(std::uint32_t pe, const Guest& newcomer) {
+    if (newcomer.pe) return false;
+    for (Guest& other : guests_)
+      if (other.pe == pe) serve(other);
+    return std::ranges::any_of(guests_, [&](const Guest& other) { return other.pe == pe; });
+  }
+
+  Status welcome(Guest& guest, std::uint32_t pe) {
+    guest.pe = pe;
+    TOWPATH_TRY(Bytes nothing, encode_bootstrap_words({}));
+    guest.connection.send(std::move(nothing));
+    if (const Status sent = guest.connection.flush(); !sent.ok()) leave(guest, sent);
     return {};
+  }
+
+  /// It has closed. Until something was reported, a PE that has waited too long for its welcome
+  /// comes again; later nobody can.
+  void leave(Guest& guest, const Status& why) {
+    const auto pe = std::exchange(guest.pe, std::nullopt);
+    guest.is_gone = true;
+    last_refusal_ = why;
+    if (!pe) return;
+    last_refusal_ =
+        error(Code::peer_lost, cat("PE ", *pe, " went away from the meeting")).because(why);
+    if (!has_reported_)
+      reported_[*pe].reset();
+    else if (lost_.ok())
+      lost_ = last_refusal_;
   }
 
   /// It stays until it closes: what it has not read would be lost with the connection.
@@ -272,6 +295,7 @@ class SocketBootstrap::Host {
   std::vector<net::Listener> listeners_;
   std::list<Guest> guests_;
   std::vector<std::optional<Bytes>> reported_;  // by PE, of this round
+  bool has_reported_ = false;                   // a round
   Status last_refusal_, lost_;
 };
 

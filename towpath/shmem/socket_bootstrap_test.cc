@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <towpath/core/format.h>
+#include <towpath/net/framed_connection.h>
+#include <towpath/net/hello.h>
 #include <towpath/net/listener.h>
+#include <towpath/net/tls/tls_context.h>
 #include <towpath/run/eventually.h>
+#include <towpath/shmem/bootstrap_words.h>
 #include <towpath/shmem/socket_bootstrap.h>
 #include <towpath/sys/byte_stream.h>
 #include <towpath/sys/temporary_directory.h>
@@ -131,6 +135,38 @@ TEST_F(SocketBootstrapTest, too_many_silent_connections_are_named) {
       std::chrono::milliseconds(200)))
       << heard.status().to_string();
   EXPECT_EQ(heard.code(), Code::timed_out);
+}
+
+// As one does that has waited too long for its welcome.
+TEST_F(SocketBootstrapTest, pe_that_goes_away_before_all_have_come_may_come_again) {
+  Result<std::vector<Bytes>> heard = error(Code::internal, "nothing", "none");
+  std::jthread host = start_host(3, heard);
+  {
+    net::FramedConnection first(
+        net::TlsContext::from_token(token_)->client(std::move(open_silent(1).front()), "host"),
+        bootstrap_limits(3));
+    first.send(net::make_hello(kBootstrapService));
+    first.send(encode_bootstrap_words({.pe = 1, .pes = 3, .said = {to_bytes("nobody")}}).value());
+    std::size_t budget = 1 << 20;
+    ASSERT_TRUE(run::eventually([&] {
+      (void)first.flush();
+      const auto frame = first.receive(budget);
+      return frame.ok() && *frame;
+    })) << "it is welcomed";
+  }
+  Heard visitors(2, error(Code::internal, "nothing", "none"));
+  std::vector<std::jthread> threads;
+  for (int pe = 1; pe < 3; ++pe)
+    threads.emplace_back([&, pe] {
+      visitors[static_cast<std::size_t>(pe) - 1] =
+          SocketBootstrap(options_of(pe, 3)).all(to_bytes(cat("I am ", pe)));
+    });
+  threads.clear();
+  host.join();
+  for (const auto& each : {heard, visitors[0], visitors[1]}) {
+    ASSERT_TRUE(each.ok()) << each.status().to_string();
+    EXPECT_EQ(*each, (std::vector{Bytes(), to_bytes("I am 1"), to_bytes("I am 2")}));
+  }
 }
 
 TEST_F(SocketBootstrapTest, who_goes_away_between_two_rounds_is_named) {
