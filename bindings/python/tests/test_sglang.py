@@ -158,6 +158,39 @@ def test_models_by_name_never_meet(tmp_path, monkeypatch, args):
     assert not is_met_by(tmp_path, another)
 
 
+def is_met_by_one_that_was_started_otherwise(tmp_path, monkeypatch, settings, *both):
+    """Whether its pages, in pools of the type that SGLang has for all of 8 bits, are there for SGLang with other arguments."""
+    found = []
+    for args in both:
+        started_with(monkeypatch, model_path="a/model", **args)
+        pool = Pool(seed=1)
+        pool.dtype = "torch.uint8"
+        there = storage(tmp_path / "kv", pool, settings)
+        found.append(there.batch_exists(keys(1)))
+        assert there.batch_set_v1(keys(1), pages_at([0])) == [True]
+        there.close()
+    assert found[0] == 0
+    return bool(found[1])
+
+
+@pytest.mark.parametrize("settings,one,other", [
+    ({}, {"kv_cache_dtype": "fp8_e4m3"}, {"kv_cache_dtype": "fp8_e5m2"}),
+    ({"model": "mine"}, {"kv_cache_dtype": "fp8_e4m3"}, {"kv_cache_dtype": "fp8_e5m2"}),
+    ({}, {}, {"mamba_ssm_dtype": "bfloat16"})])
+def test_types_of_one_size_never_meet(tmp_path, monkeypatch, settings, one, other):
+    assert is_met_by_one_that_was_started_otherwise(tmp_path, monkeypatch, settings, one, one)
+    assert not is_met_by_one_that_was_started_otherwise(tmp_path / "other", monkeypatch, settings, one, other)
+
+
+def test_pages_of_other_scales_never_meet(tmp_path, monkeypatch):
+    scales = [tmp_path / name for name in ("one.json", "same.json", "other.json")]
+    for path, content in zip(scales, ("{}", "{}", '{"model_type": "llama"}')):
+        path.write_text(content)
+    one, same, other = ({"quantization_param_path": str(path)} for path in scales)
+    assert is_met_by_one_that_was_started_otherwise(tmp_path, monkeypatch, {}, one, same), "wherever the file is"
+    assert not is_met_by_one_that_was_started_otherwise(tmp_path / "other", monkeypatch, {}, one, other)
+
+
 def test_a_name_of_ones_own_is_asked_for_where_sglang_does_not_say_its_model(tmp_path, monkeypatch):
     monkeypatch.delattr(runtime_context, "get_server_args")
     with pytest.raises(ValueError, match='cannot be asked.*say "model"'):

@@ -30,22 +30,37 @@ _OF_SGLANG = ("backend_name", "module_path", "class_name", "interface_v1", "file
               "prefetch_timeout_base", "prefetch_timeout_per_ki_token", "hicache_storage_pass_prefix_keys")
 
 
-# Of SGLang's arguments, what makes other bytes of equal tokens, beside the weights in a folder.
-_OF_A_MODEL = ("revision", "quantization", "dtype", "json_model_override_args", "speculative_draft_model_revision")
+# Of SGLang's arguments, what makes other bytes of equal tokens, beside the weights in a folder and the scales in a file.
+_OF_A_MODEL = ("revision", "quantization", "dtype", "json_model_override_args", "speculative_draft_model_revision",
+               "speculative_draft_model_quantization")
+# A pool says torch.uint8 of every type of 8 bits and less.
+_OF_TYPES = ("kv_cache_dtype", "mamba_ssm_dtype", "speculative_draft_kv_cache_dtype")
+
+
+def _types(args):
+    """What the numbers in a page are, of whatever model."""
+    said = {name: str(getattr(args, name, None)) for name in _OF_TYPES}
+    scales = getattr(args, "quantization_param_path", None)
+    if scales is not None and os.path.isfile(scales):
+        with open(scales, "rb") as file:
+            scales = hashlib.sha256(file.read()).hexdigest()
+    return {**said, "scales": scales}
 
 
 def _model(own):
     """The served name says nothing of it: another model, or one that was trained on, may be served by the same."""
-    if own:
-        return {"name": own}
     try:
         from sglang.srt.runtime_context import get_server_args
         args = get_server_args()
         path = args.model_path
     except (ImportError, AttributeError, RuntimeError, ValueError) as why:
+        if own:
+            return {"name": own}
         raise ValueError(f"towpath: what model SGLang {_version()} was started with cannot be asked ({why}): say \"model\" in "
                          "hicache-storage-backend-extra-config, another for other weights") from why
-    said = {name: str(getattr(args, name, None)) for name in _OF_A_MODEL}
+    if own:
+        return {"name": own, **_types(args)}
+    said = {**_types(args), **{name: str(getattr(args, name, None)) for name in _OF_A_MODEL}}
     for key, place in (("model", path), ("drafts", getattr(args, "speculative_draft_model_path", None))):
         is_here = place is not None and os.path.isdir(place)
         said[key] = digest_of_weights(os.path.realpath(place)) if is_here else place
