@@ -92,12 +92,29 @@ def try_python(python, work):
     print("  " + said.strip().splitlines()[-1])
 
 
-def wheels_of(version, machine=platform.machine()):
-    return list(OUT.glob(f"towpath-*-cp{version.replace('.', '')}-*_{machine}.whl"))
+def choose_wheels(names, wanted, machine):
+    """Of the files with these names, by version, the wheel of each Python for that machine; or of those that are wanted,
+    which must be there."""
+    found = filter(None, (re.fullmatch(rf"towpath-[^-]+-cp3(\d+)-.*_{machine}\.whl", name) for name in names))
+    made = {f"3.{name[1]}": name[0] for name in sorted(found, key=lambda name: int(name[1]))}
+    lacking = [version for version in wanted or () if version not in made]
+    if lacking or not made:
+        sys.exit(f"package test: no wheel for {machine} and Python {' '.join(lacking) or 'any'} in build/package, but for"
+                 f" {' '.join(made) or 'none'} (hint: ./dev package makes them, with --machine those of another one)")
+    return {version: made[version] for version in wanted or made}
 
 
-def try_wheel(version, python):
-    wheel, = wheels_of(version)
+def wheels(wanted, machine=platform.machine()):
+    names = [path.name for path in OUT.glob("*.whl")]
+    return {version: OUT / name for version, name in choose_wheels(names, wanted, machine).items()}
+
+
+def choose_for_sdist(here, made):
+    """The version that builds the sdist, of those that have a pip of their own: the newest that a wheel was made for."""
+    return next(iter([*(version for version in reversed(list(made)) if version in here), *reversed(list(here))]), None)
+
+
+def try_wheel(wheel, python):
     nixl, = OUT.glob("towpath_nixl-*.whl")
     with tempfile.TemporaryDirectory(prefix="towpath-package-") as folder:
         work = Path(folder)
@@ -152,12 +169,11 @@ def pip_wheel(python):
     return found
 
 
-def try_wheel_in_root(suite, source, here):
+def try_wheel_in_root(suite, source, here, made):
     """Installed by pip, without an index, into a system that has Python and numpy."""
     system, version = SYSTEMS[suite]
-    wheels = wheels_of(version)
-    if not wheels:
-        print(f"  {system}: not tried: no wheel for its Python {version}")
+    if version not in made:
+        print(f"  {system}: not tried: the wheel of its Python {version} is not there, or not wanted")
         return
     with tempfile.TemporaryDirectory() as folder:
         example = Path(folder) / "example.py"
@@ -165,8 +181,8 @@ def try_wheel_in_root(suite, source, here):
         in_root(suite, ["python3", "python3-numpy", "libstdc++6", "ca-certificates"],
                 "python3 $(echo pip-*.whl)/pip install --no-index --break-system-packages towpath*.whl; rm *.whl;"
                 " python3 example.py; python3 -c 'import nixl; nixl.nixl_agent'; towpath version; towpath replay --requests 300",
-                *wheels, *OUT.glob("towpath_nixl-*.whl"), pip_wheel(here[version]), example, source=source)
-    print(f"  {wheels[0].name} works in an empty root of {system}")
+                made[version], *OUT.glob("towpath_nixl-*.whl"), pip_wheel(here[version]), example, source=source)
+    print(f"  {made[version].name} works in an empty root of {system}")
 
 
 def try_debian_packages():
@@ -181,7 +197,7 @@ def try_debian_packages():
     print(f"  {' '.join(sorted(path.name for path in packages))} work in an empty root of Debian 12")
 
 
-def try_roots(here, ubuntu):
+def try_roots(here, made, ubuntu):
     try:
         debian_roots.check_tools()
     except debian_roots.Missing as missing:
@@ -192,7 +208,7 @@ def try_roots(here, ubuntu):
             print(f"  {SYSTEMS[suite][0]}: not tried: needs a mirror of Ubuntu (--ubuntu)")
             continue
         source = debian_roots.ubuntu_source(ubuntu, suite) if suite in ("jammy", "noble") else None
-        try_wheel_in_root(suite, source, here)
+        try_wheel_in_root(suite, source, here, made)
     try_debian_packages()
 
 
@@ -203,17 +219,18 @@ def main():
     arguments.add_argument("--no-sdist", action="store_true", help="without building the sdist, which takes as long as the tree")
     arguments.add_argument("--ubuntu", metavar="MIRROR", help="where Ubuntu's packages are, for roots of it")
     args = arguments.parse_args()
-    here = with_newer(interpreters(), args.python)
-    made = [version for version in here if wheels_of(version)]
-    if not made:
-        sys.exit("package test: no wheel in build/package: ./dev package makes them")
-    for version in args.python or made:
+    made, own = wheels(args.python), interpreters()
+    here = with_newer(dict(own), made)
+    for version, wheel in made.items():
         print(f"Python {version}: {here[version]}", flush=True)
-        try_wheel(version, here[version])
-    if not args.no_sdist:
-        try_sdist(next(here[version] for version in reversed(made) if version in interpreters()))  # one with a pip of its own
+        try_wheel(wheel, here[version])
+    version = choose_for_sdist(own, made)
+    if not version:
+        print("sdist: not tried: no Python here with headers and a pip")
+    elif not args.no_sdist:
+        try_sdist(own[version])
     if not args.no_roots:
-        try_roots(here, args.ubuntu)
+        try_roots(here, made, args.ubuntu)
 
 
 if __name__ == "__main__":

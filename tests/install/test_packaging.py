@@ -29,5 +29,28 @@ class PipTest(unittest.TestCase):
                 package_test.pip_wheel(python)
 
 
+class WheelsTest(unittest.TestCase):
+    NAMES = ["towpath-0.2.0-cp314-cp314-manylinux_2_34_x86_64.whl", "towpath-0.2.0-cp39-cp39-manylinux_2_34_x86_64.whl",
+             "towpath-0.2.0-cp311-cp311-manylinux_2_34_aarch64.whl", "towpath_nixl-1.5.2-py3-none-any.whl",
+             "towpath-0.2.0.tar.gz", "libtowpath-dev_0.2.0_amd64.deb"]
+
+    def test_all_that_were_made_are_tried(self):
+        self.assertEqual(list(package_test.choose_wheels(self.NAMES, None, "x86_64").items()),
+                         [("3.9", self.NAMES[1]), ("3.14", self.NAMES[0])])
+        self.assertEqual(package_test.choose_wheels(self.NAMES, None, "aarch64"), {"3.11": self.NAMES[2]})
+        self.assertEqual(package_test.choose_wheels(self.NAMES, ["3.14"], "x86_64"), {"3.14": self.NAMES[0]})
+
+    def test_one_that_is_wanted_and_was_not_made_is_named(self):
+        with self.assertRaisesRegex(SystemExit, "no wheel for x86_64 and Python 3.11 .* but for 3.9 3.14 "):
+            package_test.choose_wheels(self.NAMES, ["3.9", "3.11"], "x86_64")
+        with self.assertRaisesRegex(SystemExit, "no wheel for riscv64 and Python any .* but for none "):
+            package_test.choose_wheels(self.NAMES, None, "riscv64")
+
+    def test_the_sdist_is_built_also_where_no_wheel_was_made_for_an_interpreter_here(self):
+        self.assertEqual(package_test.choose_for_sdist({"3.9": "", "3.11": "", "3.12": ""}, {"3.9": "", "3.11": "", "3.14": ""}), "3.11")
+        self.assertEqual(package_test.choose_for_sdist({"3.9": "", "3.11": ""}, {"3.14": ""}), "3.11")
+        self.assertIsNone(package_test.choose_for_sdist({}, {"3.14": ""}))
+
+
 if __name__ == "__main__":
     unittest.main()
