@@ -25,6 +25,7 @@ import newer_python  # noqa: E402
 import debian_roots  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
+VERSION = re.search(r"project\(towpath VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 WORK = ROOT / "build/wheel"  # kept between calls
 OUT = ROOT / "build/package"
 LARGEST = 15 << 20  # a wheel
@@ -154,9 +155,8 @@ def build_debian():
 
 def check_versions():
     """The import name runs on the very version that it is made with."""
-    version = re.search(r"project\(towpath VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
-    if f'"towpath=={version}"' not in (ROOT / "bindings/python/nixl_name/pyproject.toml").read_text():
-        sys.exit(f"package: bindings/python/nixl_name/pyproject.toml must depend on towpath=={version}, as CMakeLists.txt has it")
+    if f'"towpath=={VERSION}"' not in (ROOT / "bindings/python/nixl_name/pyproject.toml").read_text():
+        sys.exit(f"package: bindings/python/nixl_name/pyproject.toml must depend on towpath=={VERSION}, as CMakeLists.txt has it")
 
 
 def among_sources():

@@ -18,13 +18,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import debian_roots  # noqa: E402
 from newer_python import new_environment  # noqa: E402
-from package import OUT, ROOT, interpreters, with_newer  # noqa: E402
+from package import OUT, ROOT, VERSION, interpreters, with_newer  # noqa: E402
 
 # Roots, by their suite: whose it is, and its Python.
 SYSTEMS = {"bookworm": ("Debian 12", "3.11"), "trixie": ("Debian 13", "3.13"),
            "jammy": ("Ubuntu 22.04", "3.10"), "noble": ("Ubuntu 24.04", "3.12")}
 OUTSIDE = ROOT / "tests/install/outside"
-VERSION = re.search(r"project\(towpath VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
 
 def run(command, **options):
