@@ -12,6 +12,9 @@ if(PROJECT_IS_TOP_LEVEL)
   endif()
 endif()
 
+# In the name of a shared library whose interface is ours: until 1.0 anything may change between minor versions.
+set(TOWPATH_SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+
 # Paths below the tree are looked up as relative ones, and -ffile-prefix-map (below) keeps the tree's
 # own place out of what is compiled: so two clones share a ccache.
 find_program(CCACHE ccache)

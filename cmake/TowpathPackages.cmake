@@ -1,4 +1,4 @@
-# `cpack -G DEB`: towpath (the command), libtowpath0 (libtowpath.so, and the libraries with an interface in C with their
+# `cpack -G DEB`: towpath (the command), libtowpath0.2 (libtowpath.so, and the libraries with an interface in C with their
 # headers) and libtowpath-dev (for CMake and pkg-config: the headers of the C++ library, and the static one).
 set(CPACK_PACKAGE_NAME towpath)
 set(CPACK_PACKAGE_VENDOR "The Towpath maintainers")
@@ -14,11 +14,16 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")  # of the same name, a later one does too
 set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME towpath)
-set(CPACK_DEBIAN_LIBRARIES_PACKAGE_NAME libtowpath0)
+set(CPACK_DEBIAN_LIBRARIES_PACKAGE_NAME libtowpath${TOWPATH_SOVERSION})
+# That of another minor version has some files of the same names.
+foreach(relation PROVIDES CONFLICTS REPLACES)
+  set(CPACK_DEBIAN_LIBRARIES_PACKAGE_${relation} libtowpath)
+endforeach()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libtowpath-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-    "libtowpath0 (= ${PROJECT_VERSION}), liburing-dev, libxxhash-dev, libcurl4-openssl-dev, libssl-dev, pkg-config")
+    "libtowpath${TOWPATH_SOVERSION} (= ${PROJECT_VERSION}), liburing-dev, libxxhash-dev, libcurl4-openssl-dev, libssl-dev, pkg-config")
 if(TOWPATH_PROMETHEUS)
   string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", prometheus-cpp-dev")
 endif()

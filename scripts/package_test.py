@@ -184,10 +184,32 @@ def try_wheel_in_root(suite, source, here, made):
     print(f"  {made[version].name} works in an empty root of {system}")
 
 
+MINOR = VERSION.rpartition(".")[0]
+# What is in the libraries' names: until 1.0 the minor version, but where programs look for another number.
+SOVERSIONS = {"libtowpath": MINOR, "libtowpath_c": MINOR, "libtowpath_openshmem": MINOR, "libnixl_capi": "0", "libnvshmem_host": "3"}
+
+
+def check_names():
+    """What the packages' libraries are called, and what a package that is built with them will depend on."""
+    package, = OUT.glob(f"libtowpath{MINOR}_*.deb")
+    with tempfile.TemporaryDirectory() as folder:
+        run(["dpkg-deb", "-x", package, folder])
+        libraries = [path for path in Path(folder).rglob("*.so*") if not path.is_symlink()]
+        found = re.findall(r"\(SONAME\).*\[(.+)\]", run(["readelf", "-d", *libraries]))
+    named = {f"{library}.so.{number}" for library, number in SOVERSIONS.items()}
+    if set(found) != named:
+        sys.exit(f"package test: {package.name} has {' '.join(sorted(found))}, and not {' '.join(sorted(named))}")
+    needs = {f"{library} {number} libtowpath{MINOR} (>= {VERSION})" for library, number in SOVERSIONS.items()}
+    said = run(["dpkg-deb", "--info", package, "shlibs"])
+    if set(said.splitlines()) != needs:
+        sys.exit(f"package test: the shlibs of {package.name} are\n{said}and not\n" + "\n".join(sorted(needs)))
+
+
 def try_debian_packages():
     packages = list(OUT.glob("*.deb"))
     if not packages:
         return
+    check_names()
     in_root("bookworm", ["gcc", "libc6-dev", "pkg-config"],
             "apt-get install -y --no-install-recommends ./*.deb; towpath version; towpath replay --requests 300;"
             " towpath-shmcc openshmem_primes.c -o primes; towpath run -n 2 -- ./primes;"

@@ -38,8 +38,20 @@ function(use_from_c package source)
   run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${libraries} ${WORK}/${source})
 endfunction()
 
+# Until 1.0 a library is of one minor version, which its name says.
+function(check_names)
+  string(REGEX MATCH "^[0-9]+\\.[0-9]+" minor ${VERSION})
+  foreach(name towpath towpath_c towpath_openshmem)
+    file(GLOB_RECURSE found ${WORK}/prefix/lib${name}.so.${minor})
+    if(NOT found)
+      message(FATAL_ERROR "lib${name}.so.${minor} was not installed")
+    endif()
+  endforeach()
+endfunction()
+
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+check_names()
 run(${CMAKE_COMMAND} -S ${OUTSIDE} -B ${WORK}/build -G Ninja -D CMAKE_PREFIX_PATH=${WORK}/prefix
     -D CMAKE_CXX_COMPILER=${COMPILER} "-DCMAKE_CXX_FLAGS=${FLAGS}" -D WANTED=${VERSION})
 # A package that may be left out says why it is not there.
