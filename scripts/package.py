@@ -153,10 +153,15 @@ def build_debian():
         shutil.move(package, OUT / package.name)
 
 
+def numbers(version):
+    return [int(part) for part in version.split(".")]
+
+
 def check_versions():
-    """The import name runs on the very version that it is made with."""
-    if f'"towpath=={VERSION}"' not in (ROOT / "bindings/python/nixl_name/pyproject.toml").read_text():
-        sys.exit(f"package: bindings/python/nixl_name/pyproject.toml must depend on towpath=={VERSION}, as CMakeLists.txt has it")
+    """The import name runs on the minor version that it is made with, and on no other, which might be anybody's."""
+    wanted = f"towpath=={VERSION.rpartition('.')[0]}.*"
+    if f'"{wanted}"' not in (ROOT / "bindings/python/nixl_name/pyproject.toml").read_text():
+        sys.exit(f"package: bindings/python/nixl_name/pyproject.toml must depend on {wanted}, as CMakeLists.txt has it")
 
 
 def among_sources():

@@ -6,8 +6,10 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+import package  # noqa: E402
 import package_test  # noqa: E402
 
 
@@ -50,6 +52,16 @@ class WheelsTest(unittest.TestCase):
         self.assertEqual(package_test.choose_for_sdist({"3.9": "", "3.11": "", "3.12": ""}, {"3.9": "", "3.11": "", "3.14": ""}), "3.11")
         self.assertEqual(package_test.choose_for_sdist({"3.9": "", "3.11": ""}, {"3.14": ""}), "3.11")
         self.assertIsNone(package_test.choose_for_sdist({}, {"3.14": ""}))
+
+
+class VersionsTest(unittest.TestCase):
+    def test_the_import_name_stays_as_it_is_for_all_patches(self):
+        minor = package.VERSION.rpartition(".")[0]
+        for version in (package.VERSION, f"{minor}.10"):
+            with mock.patch.object(package, "VERSION", version):
+                package.check_versions()
+        with mock.patch.object(package, "VERSION", "0.1.9"), self.assertRaisesRegex(SystemExit, "depend on towpath==0.1.\\*"):
+            package.check_versions()
 
 
 if __name__ == "__main__":
