@@ -29,6 +29,8 @@ class DiskLanes {
   const std::string& direct_refusal() const { return direct_->direct_refusal(); }
   /// How bytes go, in words.
   std::string path();
+  /// Whether I/Os past the page cache are of registered buffers.
+  bool registers() { return path().find(", registered buffer;") != std::string::npos; }
 
   /// Brings all of the file into the page cache.
   void warm();

@@ -34,16 +34,17 @@ Status find_fio() {
 }
 
 std::string fio_command(const DiskFile& file, const DiskLoad& load) {
-  std::string syncs;
+  std::string more;
+  if (load.direct && load.registered) more = " --fixedbufs --registerfiles";
   if (load.sync_bytes != 0)
-    syncs = cat(" --fdatasync=", std::max<std::uint64_t>(load.sync_bytes / load.block_bytes, 1));
+    more += cat(" --fdatasync=", std::max<std::uint64_t>(load.sync_bytes / load.block_bytes, 1));
   return cat(
       "fio --name=bench --ioengine=io_uring --filename=", file.path, " --size=", file.size_bytes,
       " --rw=", load.op == TransferOp::read ? "randread" : "randwrite", " --bs=", load.block_bytes,
       " --iodepth=", load.depth, " --direct=", load.direct ? 1 : 0,
       " --randrepeat=0 --norandommap --invalidate=0 --iomem_align=4096 --time_based --runtime=",
       std::chrono::duration_cast<std::chrono::milliseconds>(load.time).count(),
-      "ms --thread --output-format=json", syncs);
+      "ms --thread --output-format=json", more);
 }
 
 Result<DiskFigure> run_fio(const std::string& command, TransferOp op) {

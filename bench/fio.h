@@ -17,6 +17,7 @@ struct DiskLoad {
   std::uint64_t block_bytes = 4096;
   std::uint64_t depth = 1;
   bool direct = true;
+  bool registered = true;        ///< past the page cache: the ring knows the file and the buffers
   std::uint64_t sync_bytes = 0;  ///< written between two syncs of the data; 0: none
   Duration time = std::chrono::milliseconds(250);
 };

@@ -24,5 +24,15 @@ TEST(FioTest, it_syncs_after_as_many_bytes_as_a_disk_tier) {
   EXPECT_THAT(of(kMiB, 0), Not(HasSubstr("--fdatasync")));
 }
 
+TEST(FioTest, past_the_page_cache_it_registers_what_ours_does) {
+  const auto of = [](bool direct, bool registered) {
+    return fio_command({"/f", kMiB}, {.direct = direct, .registered = registered});
+  };
+  EXPECT_THAT(fio_command({"/f", kMiB}, {.direct = true}), HasSubstr("--fixedbufs"));
+  EXPECT_THAT(of(true, true), HasSubstr(" --fixedbufs --registerfiles"));
+  EXPECT_THAT(of(true, false), Not(HasSubstr("--fixedbufs")));
+  EXPECT_THAT(of(false, true), Not(HasSubstr("--fixedbufs"))) << "ours does not either";
+}
+
 }  // namespace
 }  // namespace towpath::bench

@@ -75,13 +75,19 @@ struct Kind {
 
 void measure_kind(Bench& bench, DiskLanes& lanes, const Kind& kind, const Status& fio) {
   const Settings settings = settings_of(bench.options().effort);
+  const bool registered = lanes.registers();
   std::vector<Case> cases;
   for (const std::uint64_t block : settings.blocks) {
     std::uint64_t last = 0;
     for (std::uint64_t depth : settings.depths) {
       depth = std::min(depth, kLaneMemory / block);
       if (std::exchange(last, depth) == depth) continue;
-      const DiskLoad load{kind.op, block, depth, kind.direct, settings.time};
+      const DiskLoad load{.op = kind.op,
+                          .block_bytes = block,
+                          .depth = depth,
+                          .direct = kind.direct,
+                          .registered = registered,
+                          .time = settings.time};
       cases.push_back(disk_case(lanes, load, fio.ok()));
     }
   }

@@ -133,7 +133,8 @@ struct Files {
   Status fio;           ///< whether it is there
 };
 
-/// It syncs as often as the tier, and has as many blocks under way past the page cache.
+/// It syncs as often as the tier, has as many blocks under way past the page cache, and like its
+/// device registers nothing with the ring.
 std::string fio_of(const Way& way, const Road& road, const Files& files,
                    std::uint64_t block_bytes) {
   const bool writes = way.op == TransferOp::write;
@@ -143,6 +144,7 @@ std::string fio_of(const Way& way, const Road& road, const Files& files,
                       .block_bytes = block_bytes,
                       .depth = road.direct ? most : 1,
                       .direct = road.direct,
+                      .registered = false,
                       .sync_bytes = writes ? kv::DiskTier::kSyncBytes : 0});
 }
 
