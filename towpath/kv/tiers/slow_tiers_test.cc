@@ -15,12 +15,13 @@ using testing::MemoryTier;
 
 class SlowTiersTest : public CacheFixture {
  protected:
-  /// A tier that takes three tasks at once, below the disk.
-  void open_slow(const TieredCacheOptions& options = {.batch_at_least = 1}) {
-    others_.push_back(std::make_unique<MemoryTier>(2, 3));
+  /// A tier that takes three tasks at once, or `depth`, below the disk.
+  void open_slow(const TieredCacheOptions& options = {.batch_at_least = 1}, std::size_t depth = 3,
+                 const testing::CacheShape& shape = {}) {
+    others_.push_back(std::make_unique<MemoryTier>(2, depth));
     slow_ = static_cast<MemoryTier*>(others_.front().get());
     slow_->is_slow = true;
-    open(options);
+    open(options, shape);
     slow_->block_directory = block_directory_.get();
   }
   /// Blocks that only the slow tier has.
@@ -62,6 +63,16 @@ TEST_F(SlowTiersTest, a_tier_has_no_more_under_way_than_it_takes_and_the_rest_wa
   EXPECT_TRUE(cache_->flush().ok());
   EXPECT_EQ(slow_->blocks.size(), 5U);
   EXPECT_EQ(cache_->figures().below[1].demoted, 5U);
+}
+
+TEST_F(SlowTiersTest, a_batch_of_so_many_blocks_and_no_bytes_is_under_way_at_once) {
+  open_slow({.batch_blocks = 16, .batch_bytes = 0, .batch_at_least = 1}, 64, {.slots = 16});
+  make_all(1, 16);
+  (void)cache_->progress();
+  EXPECT_EQ(under_way().size(), 16U);
+  slow_->is_slow = false;
+  EXPECT_TRUE(cache_->flush().ok());
+  EXPECT_EQ(slow_->blocks.size(), 16U);
 }
 
 // A store that packets do not come back from: each put ends by its timeout alone.

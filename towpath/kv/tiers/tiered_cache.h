@@ -58,7 +58,8 @@ struct TieredCacheOptions {
   std::size_t most_waiting_promotions = 4096;  ///< blocks; promote() refuses beyond, look() forgets
   std::size_t batch_blocks = 64;               ///< at most so many per call of progress(), each way
   /// Small blocks are demoted in larger batches, up to this: a batch ends with a sync, which costs
-  /// a disk the same for few bytes and for many. Two batches may be aside at a time, on their way.
+  /// a disk the same for few bytes and for many. Two batches may be aside at a time, on their way:
+  /// of so many bytes each, or of `batch_blocks` where this is 0.
   std::uint64_t batch_bytes = std::uint64_t{16} << 20U;
   std::size_t batch_at_least = 8;  ///< fewer are demoted only after `linger`
   Duration linger = std::chrono::milliseconds(10);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <towpath/core/checked.h>
 #include <towpath/core/format.h>
 #include <towpath/kv/tiers/block_bytes.h>
 #include <towpath/kv/tiers/in_flight.h>
@@ -302,7 +303,9 @@ bool TieredCache::someone_takes() const {
 /// Bytes aside are bounded: two batches, so that one can be written while another is synced.
 std::size_t TieredCache::most_aside() const {
   constexpr std::size_t kAtLeast = 8;
-  const std::uint64_t blocks = 2 * options_.batch_bytes / block_bytes_;
+  std::uint64_t blocks = 2 * options_.batch_bytes / block_bytes_;
+  if (options_.batch_bytes == 0)  // batches are of blocks alone
+    blocks = checked_multiply(2, options_.batch_blocks).value_or(UINT64_MAX);
   return std::min<std::size_t>(std::max<std::size_t>(blocks, kAtLeast), copier_->at_once());
 }
 
