@@ -20,7 +20,7 @@ class FakeServer:
 
     def __init__(self, folder, slots=2):
         self.folder, self.slots, self.refuses, self.model = folder, [[] for _ in range(slots)], "", "/m"
-        self.tasks, self.task = {}, 0
+        self.tasks, self.task, self.adapters = {}, 0, []
         self.lock, self.under_way, self.most_at_once, self.go_on = threading.Lock(), 0, 0, threading.Event()
         self.arrived, self.bodies, self.headers = threading.Event(), [], []
         self.go_on.set()
@@ -32,6 +32,8 @@ class FakeServer:
                 pass
 
             def do_GET(self):
+                if self.path == "/lora-adapters":
+                    return self.answer(501 if fake.adapters is None else 200, fake.adapters)
                 self.answer(200, {"/props": {"total_slots": len(fake.slots), "model_path": fake.model},
                                   "/slots": [{"id": slot, "id_task": fake.tasks.get(slot)} for slot in range(len(fake.slots))],
                                   "/v1/models": {"data": []}}[self.path])
@@ -207,6 +209,27 @@ def test_a_server_that_has_another_model_now_gets_none_of_the_old_one_s_states(p
     pair.fake.model = "/m"
     json.loads(pair.ask("/completion", {"prompt": TALKS[1]}))
     assert pair.complete([*TALKS[0], 1, 2]) == 51, "they are there for the first model"
+
+
+def test_a_server_with_other_adapters_of_its_own_gets_none_of_the_states(pair):
+    adapter, fake = pair.work / "adapter.gguf", pair.fake
+    adapter.write_bytes(b"1")
+    changes = (lambda: fake.adapters.append({"id": 0, "path": str(adapter), "scale": 1.0}),
+               lambda: fake.adapters[0].update(scale=0.5), lambda: adapter.write_bytes(b"trained on"))
+    pair.complete(TALKS[0])
+    for change in changes:
+        change()
+        pair.restart()
+        assert pair.complete([*TALKS[0], 1, 2]) == 0 and pair.figures["restored"] == 0
+    pair.restart()
+    assert pair.complete([*TALKS[0], 1, 2, 1, 3]) == 53, "they are there for the same ones"
+
+
+def test_a_server_that_does_not_say_its_adapters_has_none(pair):
+    pair.complete(TALKS[0])
+    pair.fake.adapters = None
+    pair.restart()
+    assert pair.complete([*TALKS[0], 1, 2]) == 51
 
 
 def test_what_is_damaged_is_computed(pair):

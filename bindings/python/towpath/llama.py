@@ -7,7 +7,7 @@ Users ask port 8090. A request goes to the slot that knows the longest beginning
 longer one, that is restored into a slot that is free, and when the answer is complete the slot's state is kept. So a
 conversation goes on after others had its slot, and after a restart of either program. What was damaged is computed.
 
-A state is of one model, its file and llama.cpp's build (`--name-space` for what else it depends on). When the disk is
+A state is of one model, its file, the server's LoRA adapters and llama.cpp's build (`--name-space` for what else it depends on). When the disk is
 full, those that were used longest ago go. Only whole requests are matched: a conversation by its first messages, a prompt
 by its first characters or tokens. GET /towpath/figures answers with what was done.
 
@@ -45,6 +45,19 @@ _TIMEOUT_S = 60  # for a client's next bytes, and for what the server answers wi
 _TROUBLE = (OSError, http.client.HTTPException, ValueError, KeyError)  # what a server's answer may end with
 
 
+class Refused(OSError):
+    """llama-server answered, and not with 200."""
+
+
+def _facts_of_file(path):
+    """Nothing of another's file system: the guide says what to do."""
+    try:
+        file = os.stat(path or "")
+    except OSError:
+        return []
+    return [file.st_size, file.st_mtime_ns]
+
+
 class Server:
     """The llama-server behind. Raises one of _TROUBLE where it does not answer as it should."""
 
@@ -70,7 +83,7 @@ class Server:
             response = asked.getresponse()
             said = response.read()
         if response.status != 200:
-            raise OSError(f"llama-server answers {response.status} to {method} {path}: {said[:300].decode(errors='replace')}")
+            raise Refused(f"llama-server answers {response.status} to {method} {path}: {said[:300].decode(errors='replace')}")
         return json.loads(said)
 
     def slots(self):
@@ -88,10 +101,16 @@ class Server:
         props, models = self.ask_json("GET", "/props"), self.ask_json("GET", "/v1/models")
         facts = [self._name_space, props.get("total_slots"), props.get("model_path"), props.get("build_info"),
                  props.get("chat_template"), [model.get("meta") for model in models.get("data", ())]]
-        with contextlib.suppress(OSError):  # another's file system: the guide says what to do
-            file = os.stat(props.get("model_path") or "")
-            facts.append([file.st_size, file.st_mtime_ns])
+        facts += [found for found in (_facts_of_file(props.get("model_path")), self._adapters()) if found]
         return hashlib.sha256(as_bytes(facts)).hexdigest()
+
+    def _adapters(self):
+        """The server's own, which it applies to every request that names none, and their files."""
+        try:
+            adapters = self.ask_json("GET", "/lora-adapters")
+        except Refused:
+            return []
+        return [[one.get("id"), one.get("path"), one.get("scale"), *_facts_of_file(one.get("path"))] for one in adapters]
 
     @contextlib.contextmanager
     def _file(self):
