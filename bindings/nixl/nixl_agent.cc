@@ -44,7 +44,7 @@ Result<std::unique_ptr<rendezvous::Rendezvous>> open_store(const standard::Setti
 
 NixlAgent::NixlAgent(const AgentOptions& options, const standard::Settings& settings)
     : settings_(settings),
-      sink_(settings_.log_level.value_or(Level::warning)),
+      sink_(settings_),
       log_(sink_, clock_, cat("nixl agent ", printable(options.name))),
       registry_(standard::make_registry(settings_, log_)) {}
 

@@ -12,8 +12,8 @@
 #include <towpath/memory/shared_region.h>
 #include <towpath/run/file_engines.h>
 #include <towpath/standard/cache_node.h>
+#include <towpath/standard/configuration.h>
 #include <towpath/standard/rendezvous_url.h>
-#include <towpath/standard/telemetry_environment.h>
 #include <towpath/sys/random.h>
 
 namespace towpath::standard {
@@ -43,9 +43,7 @@ std::string folder_name(const ConnectorNodeOptions& options) {
   return name_of(cat(words_of(share_of(options)), ", rank ", options.rank));
 }
 
-void warn_of(const std::vector<Remark>& remarks, const Clock& clock) {
-  StderrSink sink;
-  const telemetry::Log log(sink, clock, "connector");
+void warn_of(const std::vector<Remark>& remarks, const telemetry::Log& log) {
   for (const Remark& remark : remarks)
     log.say_unlimited(telemetry::Level::warning, cat(remark.variable, " ", remark.why));
 }
@@ -132,18 +130,22 @@ Result<std::unique_ptr<CacheNode>> CacheNode::open(const ConnectorNodeOptions& o
     return error(Code::invalid_argument, cat("memory for ", options.host_blocks, " blocks"),
                  "keep at least what a step loads or saves in memory");
   TOWPATH_TRY(Meeting meeting, meeting_of(options, role));
-  auto made = std::unique_ptr<CacheNode>(new CacheNode(options, role, std::move(meeting)));
-  NodeOptions inner{
-      .name = made->meeting_.name, .backends = {"loopback"}, .progress_thread = false};
+  TOWPATH_TRY(const Configuration reported, configure(read_environment()));
+  auto made = std::unique_ptr<CacheNode>(
+      new CacheNode(options, role, std::move(meeting), reported.settings));
+  NodeOptions inner{.name = made->meeting_.name,
+                    .backends = {"loopback"},
+                    .log = &made->sink_,
+                    .progress_thread = false};
   for (const std::string& backend : made->meeting_.backends) inner.backends.push_back(backend);
-  TOWPATH_TRY(const auto telemetry, telemetry_from(read_environment()));
-  inner.telemetry = telemetry.decide(false);
+  inner.telemetry = reported.telemetry.decide(false);
   if (inner.telemetry && metrics != nullptr) {
     inner.telemetry->metrics = metrics;
     inner.telemetry->prometheus.reset();
   }
   TOWPATH_TRY(made->node_, Node::open(inner));
-  warn_of(options.remarks, made->clock());
+  if (role == Role::engine) reported.warn(made->log());  // a server has warned, once for all caches
+  warn_of(options.remarks, made->log());
   blockcopy::TransferManagerOptions copies{.agent = &made->node_->agent(),
                                            .clock = &made->node_->clock()};
   TOWPATH_TRY(copies.devices, devices_of(options));
@@ -183,7 +185,7 @@ Result<std::unique_ptr<kv::BlockTier>> CacheNode::open_files(kv::BlockDirectory&
                                             std::move(device)));
   TOWPATH_TRY(const std::uint64_t block_bytes, kept_config(options_).block_bytes());
   if (const std::string why = why_not_direct(options_, *disk, block_bytes); !why.empty())
-    warn_of({{"direct", why}}, clock());
+    warn_of({{"direct", why}}, log());
   return std::unique_ptr<kv::BlockTier>(std::move(disk));
 }
 

@@ -34,7 +34,7 @@ class CacheNode {
     server,  ///< at `options.server`: what engines keep is taken from them
   };
   /// Errors: invalid_argument (no memory; peers and a server), exhausted, those of the backends, of
-  /// the environment, and of opening the devices that the engine's caches lie on.
+  /// configure(), and of opening the devices that the engine's caches lie on.
   /// `metrics`: where telemetry is on, its figures go there, with the agent as label, and the
   /// caller serves them; null: to an endpoint of its own, where one is asked for. They outlive it.
   static Result<std::unique_ptr<CacheNode>> open(const ConnectorNodeOptions& options,
@@ -69,8 +69,10 @@ class CacheNode {
   };
   using Tiers = std::vector<std::unique_ptr<kv::BlockTier>>;
 
-  CacheNode(const ConnectorNodeOptions& options, Role role, Meeting meeting)
-      : options_(options), role_(role), meeting_(std::move(meeting)) {}
+  CacheNode(const ConnectorNodeOptions& options, Role role, Meeting meeting,
+            const Settings& settings)
+      : options_(options), role_(role), meeting_(std::move(meeting)), sink_(settings) {}
+  telemetry::Log log() { return {sink_, clock(), "connector"}; }
   static Result<Meeting> meeting_of(const ConnectorNodeOptions& options, Role role);
   Result<layout::PhysicalLayout> kept_memory();
   Result<Tiers> tiers_below(kv::BlockDirectory& block_directory);
@@ -80,6 +82,7 @@ class CacheNode {
   const ConnectorNodeOptions options_;
   const Role role_;
   const Meeting meeting_;
+  StderrSink sink_;
   std::shared_ptr<sys::FileSystem> files_;  // with `options_.directory`: null until it is opened
   std::string folder_;
   std::unique_ptr<Node> node_;

@@ -9,7 +9,7 @@
 #include <towpath/rendezvous/hosted_rendezvous.h>
 #include <towpath/standard/cache_node.h>
 #include <towpath/standard/cache_server.h>
-#include <towpath/standard/telemetry_environment.h>
+#include <towpath/standard/configuration.h>
 #include <towpath/standard/user_token.h>
 
 namespace towpath::standard {
@@ -122,7 +122,8 @@ class CacheServer::ServedCache {
 
 // The server -------------------------------------------------------------------------------------
 
-CacheServer::CacheServer(const CacheServerOptions& options) : options_(options) {}
+CacheServer::CacheServer(const CacheServerOptions& options, const Settings& settings)
+    : options_(options), sink_(settings) {}
 
 /// Caches take leave of the place while it is still served.
 CacheServer::~CacheServer() {
@@ -146,11 +147,14 @@ Result<std::unique_ptr<CacheServer>> CacheServer::open(const CacheServerOptions&
         Code::invalid_argument,
         cat(format_bytes(options.memory_bytes), " of memory for ", options.caches, " caches"),
         "give memory, for one cache at least");
-  auto made = std::unique_ptr<CacheServer>(new CacheServer(options));
+  TOWPATH_TRY(const Configuration reported, configure(read_environment()));
+  auto made = std::unique_ptr<CacheServer>(new CacheServer(options, reported.settings));
+  reported.warn(telemetry::Log(made->sink_, made->clock_, "serve"));
   if (!options.directory.empty()) {
     TOWPATH_TRY(made->files_, usable_files(options.directory));
   }
-  TOWPATH_TRY(made->serve_metrics());
+  if (const auto telemetry = reported.telemetry.decide(false); telemetry && telemetry->prometheus)
+    made->serve_metrics(*telemetry->prometheus);
   rendezvous::HostedRendezvousOptions place;
   place.listener.log = telemetry::Log(made->sink_, made->clock_, "serve");
   TOWPATH_TRY(place.address, net::parse_address(options.address));
@@ -165,17 +169,13 @@ Result<std::unique_ptr<CacheServer>> CacheServer::open(const CacheServerOptions&
 }
 
 /// One endpoint for all caches: they have one process, and one port.
-Status CacheServer::serve_metrics() {
-  TOWPATH_TRY(const TelemetryFromEnvironment telemetry, telemetry_from(read_environment()));
-  const auto options = telemetry.decide(false);
-  if (!options || !options->prometheus) return {};
-  auto endpoint = PrometheusEndpoint::open(metrics_, *options->prometheus);
+void CacheServer::serve_metrics(const PrometheusOptions& options) {
+  auto endpoint = PrometheusEndpoint::open(metrics_, options);
   if (endpoint.ok())
     endpoint_ = *std::move(endpoint);
   else
     telemetry::Log(sink_, clock_, "serve")
         .warning("the Prometheus endpoint is left out", {{"why", endpoint.status().to_string()}});
-  return {};
 }
 
 /// What the engines leave at the place is heard here; served caches meet them there as guests.

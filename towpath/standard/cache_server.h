@@ -83,13 +83,14 @@ struct ServedFigures {
 class CacheServer {
  public:
   /// Errors: invalid_argument (options), already_exists (another server, or no socket, is at the
-  /// address), denied, those of listening there, and of a directory that takes no files.
+  /// address), denied, those of listening there, of a directory that takes no files, and of
+  /// configure().
   static Result<std::unique_ptr<CacheServer>> open(const CacheServerOptions& options);
   /// What is in memory alone goes to the files and objects.
   ~CacheServer();
 
   std::vector<ServedFigures> figures() const TOWPATH_EXCLUDES(mutex_);
-  /// Of all caches, each an agent; empty unless the environment switches telemetry on.
+  /// Of all caches, each an agent; empty unless the configuration switches telemetry on.
   const telemetry::Metrics& metrics() const noexcept { return metrics_; }
   /// Where Prometheus finds them; empty: they are not published.
   std::string prometheus_url() const { return endpoint_ ? endpoint_->url() : std::string(); }
@@ -102,8 +103,8 @@ class CacheServer {
  private:
   class ServedCache;
 
-  explicit CacheServer(const CacheServerOptions& options);
-  Status serve_metrics();
+  CacheServer(const CacheServerOptions& options, const Settings& settings);
+  void serve_metrics(const PrometheusOptions& options);
   void listen(const run::StopToken& stop);
   void hear(const rendezvous::Change& change) TOWPATH_EXCLUDES(mutex_);
   void refuse(const rendezvous::MetadataName& name, const std::string& subject, Status why)

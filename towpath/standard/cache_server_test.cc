@@ -388,22 +388,10 @@ TEST_F(CacheServerTest, a_tenant_that_floods_does_not_push_out_what_another_kept
   EXPECT_EQ(served[0].kept.quota.evictions, 30U - 8U);
 }
 
-/// Only of the process that sets them: one that reads the environment runs at a time.
-struct SetForServer {
-  explicit SetForServer(std::vector<std::pair<std::string, std::string>> words)
-      : words_(std::move(words)) {
-    for (const auto& [name, value] : words_) ::setenv(name.c_str(), value.c_str(), 1);
-  }
-  ~SetForServer() {
-    for (const auto& [name, value] : words_) ::unsetenv(name.c_str());
-  }
-  std::vector<std::pair<std::string, std::string>> words_;
-};
-
 TEST_F(CacheServerTest, metrics_have_all_caches_by_their_names) {
-  const SetForServer words({{"TOWPATH_TELEMETRY_ENABLE", "y"},
-                            {"TOWPATH_TELEMETRY_EXPORTER", "prometheus"},
-                            {"TOWPATH_TELEMETRY_PROMETHEUS_PORT", "0"}});
+  const fixture::SetVariables words({{"TOWPATH_TELEMETRY_ENABLE", "y"},
+                                     {"TOWPATH_TELEMETRY_EXPORTER", "prometheus"},
+                                     {"TOWPATH_TELEMETRY_PROMETHEUS_PORT", "0"}});
   CacheServerOptions options = server_options();
   options.caches = 2;
   const auto server = CacheServer::open(options).value();
@@ -424,6 +412,15 @@ TEST_F(CacheServerTest, metrics_have_all_caches_by_their_names) {
   telemetry::Metrics own;
   const bool can_serve = PrometheusEndpoint::open(own, {.port = 0}).ok();
   EXPECT_EQ(server->prometheus_url().starts_with("http://127.0.0.1:"), can_serve);
+}
+
+TEST_F(CacheServerTest, a_setting_that_is_not_known_is_named_in_its_log) {
+  const fixture::SetVariables words({{"TOWPATH_TELEMETRY_EXPROTER", "prometheus"}});
+  ::testing::internal::CaptureStderr();
+  const auto server = CacheServer::open(server_options());
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(server.ok()) << server.status().to_string();
+  EXPECT_NE(log.find("TOWPATH_TELEMETRY_EXPROTER"), std::string::npos) << log;
 }
 
 TEST_F(CacheServerTest, one_server_is_at_an_address_and_engines_have_peers_or_a_server) {

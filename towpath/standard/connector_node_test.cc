@@ -244,6 +244,19 @@ TEST(ConnectorNodeTest, a_block_that_cannot_go_past_the_page_cache_is_warned_of)
       std::string::npos);
 }
 
+TEST(ConnectorNodeTest, a_configuration_file_switches_telemetry_and_its_mistakes_are_logged) {
+  const auto folder = sys::TemporaryDirectory::create().value();
+  const std::string file = folder.file("nixl.cfg");
+  std::ofstream(file) << "NIXL_TELEMETRY_ENABLE = true\nNIXL_TELEMETRY_DIR = \""
+                      << folder.file("flights") << "\"\nNIXL_TELEMETRY_EXPROTER = \"NOP\"\n";
+  const fixture::SetVariables words({{"TOWPATH_CONFIG_FILE", file}});
+  ::testing::internal::CaptureStderr();
+  const Engine engine{ConnectorNodeOptions{}};
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find(file + ":3"), std::string::npos) << log;
+  EXPECT_FALSE(std::filesystem::is_empty(folder.file("flights")));
+}
+
 TEST(ConnectorNodeTest, the_digest_that_was_asked_for_is_what_proves_files) {
   const auto files = sys::TemporaryDirectory::create().value();
   const ConnectorNodeOptions options{.directory = files.path(),

@@ -3,8 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
+#include <initializer_list>
 #include <numeric>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -18,6 +22,18 @@ namespace towpath::standard::fixture {
 
 inline constexpr std::uint64_t kTokens = 4;
 inline constexpr std::uint64_t kPrompt = 3 * kTokens;
+
+/// Variables of this process, as long as it lives: one that reads them runs at a time.
+struct SetVariables {
+  explicit SetVariables(std::initializer_list<std::pair<std::string, std::string>> words)
+      : words_(words) {
+    for (const auto& [name, value] : words_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~SetVariables() {
+    for (const auto& [name, value] : words_) ::unsetenv(name.c_str());
+  }
+  const std::vector<std::pair<std::string, std::string>> words_;
+};
 
 /// Both halves of a connector; every byte of what is computed for a prompt is `seed`.
 struct Engine {

@@ -1,13 +1,10 @@
 #include <cstdio>
 
-#include <towpath/standard/settings.h>
 #include <towpath/standard/stderr_sink.h>
 
 namespace towpath::standard {
 
-StderrSink::StderrSink()
-    : StderrSink(Settings::from(read_environment()).log_level.value_or(telemetry::Level::warning)) {
-}
+StderrSink::StderrSink() : StderrSink(Settings::from(read_environment())) {}
 
 void StderrSink::emit(const telemetry::Event& event) noexcept {
   const std::string line = telemetry::to_string(event) + "\n";

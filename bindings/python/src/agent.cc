@@ -50,7 +50,7 @@ standard::Configuration configured(const standard::Environment& environment) {
 std::shared_ptr<Home> open(const PyAgent::Options& options) {
   const standard::Environment environment = standard::read_environment();
   const standard::Configuration reported = configured(environment);
-  auto home = std::make_shared<Home>();
+  auto home = std::make_shared<Home>(reported.settings);
   const telemetry::Log log(home->log, home->clock, cat("agent ", printable(options.name.value)));
   home->registry = unlocked([&] { return standard::make_registry(reported.settings, log); });
   home->nixl = std::make_unique<nixl::NixlBackends>(home->registry, reported.environment, log);

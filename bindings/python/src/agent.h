@@ -23,6 +23,8 @@ namespace towpath::python {
 
 /// Dies in the reverse order: who brings metadata before the agent whose they are.
 struct Home {
+  explicit Home(const standard::Settings& settings) : log(settings) {}
+
   sys::SystemClock clock;
   standard::StderrSink log;
   backend::Registry registry;  ///< the plug-ins that the environment names among them

@@ -255,3 +255,13 @@ def test_the_library_logs_from_the_level_that_the_environment_names(level, is_sa
                           text=True, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert ("peer lost" in done.stderr) == is_said, done.stderr
+
+
+@pytest.mark.parametrize("level, is_said", [("WARN", True), ("FATAL", False)])
+def test_the_library_logs_from_the_level_that_a_file_names(level, is_said, tmp_path):
+    (tmp_path / "nixl.cfg").write_text(f'NIXL_LOG_LEVEL = "{level}"\n')
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_LOG_LEVEL")}
+    done = subprocess.run([sys.executable, "-c", LOSES_A_PEER], text=True, capture_output=True, timeout=60,
+                          env={**environment, "NIXL_CONFIG_FILE": str(tmp_path / "nixl.cfg")})
+    assert done.returncode == 0, done.stderr
+    assert ("peer lost" in done.stderr) == is_said, done.stderr
