@@ -91,9 +91,8 @@ Status Registrations::add(const Where& where, const nixl_capi_reg_dlist_s& given
   return {};
 }
 
-std::vector<memory::Registration> Registrations::take_out(const std::string& backend,
-                                                          MemoryKind kind,
-                                                          const nixl_capi_reg_dlist_s& list) {
+std::vector<Registrations::Held::node_type> Registrations::take_out(
+    const std::string& backend, MemoryKind kind, const nixl_capi_reg_dlist_s& list) {
   std::vector<Held::node_type> taken;
   taken.reserve(list.entries.size());
   for (const NamedEntry& entry : list.entries) {
@@ -101,16 +100,24 @@ std::vector<memory::Registration> Registrations::take_out(const std::string& bac
     if (node.empty()) break;
     taken.push_back(std::move(node));
   }
-  std::vector<memory::Registration> out;
-  const bool complete = taken.size() == list.entries.size();
-  for (Held::node_type& node : taken) {
-    if (complete) {
-      out.push_back(std::move(node.mapped()));
-    } else {
-      held_.insert(std::move(node));
-    }
+  if (taken.size() == list.entries.size()) return taken;
+  for (Held::node_type& node : taken) held_.insert(std::move(node));
+  return {};
+}
+
+Status Registrations::release(agent::Agent& agent, std::vector<Held::node_type> taken) {
+  std::vector<memory::Registration> going;
+  going.reserve(taken.size());
+  for (Held::node_type& node : taken) going.push_back(std::move(node.mapped()));
+  Status released = agent.release(going);
+  if (released.ok()) return released;
+  // Let go of here, each would be waited for once more, and nobody could name it again.
+  run::MutexLock lock(mutex_);
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    taken[i].mapped() = std::move(going[i]);
+    held_.insert(std::move(taken[i]));
   }
-  return out;
+  return released;
 }
 
 std::vector<std::string> Registrations::known_backends() const {
@@ -128,18 +135,18 @@ Status Registrations::remove(agent::Agent& agent, const nixl_capi_reg_dlist_s& g
   TOWPATH_TRY(const MemoryKind kind, given.kind());
   nixl_capi_reg_dlist_s kept;
   const nixl_capi_reg_dlist_s& list = with_bytes(kind, given, kept);
-  std::vector<memory::Registration> going;
+  std::vector<Held::node_type> going;
   bool missing = false;
   {
     run::MutexLock lock(mutex_);
     for (const std::string& backend : backends.empty() ? known_backends() : names_of(backends)) {
-      std::vector<memory::Registration> taken = take_out(backend, kind, list);
+      std::vector<Held::node_type> taken = take_out(backend, kind, list);
       missing = missing || taken.size() != list.entries.size();
-      for (memory::Registration& registration : taken) going.push_back(std::move(registration));
+      std::ranges::move(taken, std::back_inserter(going));
     }
   }
-  TOWPATH_TRY(agent.release(going));
   const bool nothing = going.empty() && !list.entries.empty();
+  TOWPATH_TRY(release(agent, std::move(going)));
   if (nothing || (missing && !backends.empty()))
     return error(Code::not_found, "not all of these descriptors are registered",
                  "name them as they were registered: address, length and dev_id");

@@ -33,7 +33,7 @@ class Registrations {
   /// one refused.
   Status add(const Where& where, const nixl_capi_reg_dlist_s& given, const telemetry::Log& log);
   /// From each of `backends`; with none named, from every backend that holds all of the list.
-  /// Errors: not_found, not_ready (bytes may still move; taken back as far as possible).
+  /// Errors: not_found, not_ready (bytes may still move: name the list again when they do not).
   Status remove(agent::Agent& agent, const nixl_capi_reg_dlist_s& given, const Backends& backends);
 
  private:
@@ -45,9 +45,11 @@ class Registrations {
   }
 
   /// Those of the list, taken out of `held_`; nothing when one is missing.
-  std::vector<memory::Registration> take_out(const std::string& backend, MemoryKind kind,
-                                             const nixl_capi_reg_dlist_s& list)
-      TOWPATH_REQUIRES(mutex_);
+  std::vector<Held::node_type> take_out(const std::string& backend, MemoryKind kind,
+                                        const nixl_capi_reg_dlist_s& list) TOWPATH_REQUIRES(mutex_);
+  /// What was taken out goes. On failure all of it comes back, with what of it was released: the
+  /// list is named again as it was, and then nothing is left to do there.
+  Status release(agent::Agent& agent, std::vector<Held::node_type> taken);
   std::vector<std::string> known_backends() const TOWPATH_REQUIRES(mutex_);
 
   mutable run::Mutex mutex_;

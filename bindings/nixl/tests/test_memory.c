@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "agents.h"
@@ -29,6 +30,59 @@ static void the_same_memory_is_registered_twice(void) {
   NOT_FOUND(nixl_capi_deregister_mem(side.agent, list, NULL));
   NOT_FOUND(nixl_capi_deregister_mem(side.agent, list, side.args));
   OK(nixl_capi_destroy_reg_dlist(list));
+  close_side(&side);
+}
+
+enum { kPieceEntry = 64, kPieceTable = 1025 * kPieceEntry };
+
+/* The piece table of this process's one agent: docs/formats/shm.md. */
+static uint64_t* piece_table(void) {
+  for (int fd = 0; fd < 256; ++fd) {
+    char path[32], name[64] = "";
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (readlink(path, name, sizeof name - 1) < 0 || strstr(name, "towpath-shm-pieces") == NULL)
+      continue;
+    void* mapped = mmap(NULL, kPieceTable, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return mapped != MAP_FAILED ? mapped : NULL;
+  }
+  return NULL;
+}
+
+static uint64_t own_start_time(void) {
+  char text[1024] = "";
+  FILE* file = fopen("/proc/self/stat", "r");
+  CHECK(file != NULL && fread(text, 1, sizeof text - 1, file) > 0);
+  if (file != NULL) fclose(file);
+  const char* at = strrchr(text, ')');
+  for (int field = 2; at != NULL && field < 22; ++field) at = strchr(at + 1, ' ');
+  CHECK(at != NULL);
+  return at != NULL ? strtoull(at, NULL, 10) : 0;
+}
+
+/* A peer stands still in the middle of a piece, as far as the agent can see. */
+static void a_list_whose_bytes_may_still_move_is_named_again(void) {
+  if (strcmp(peer_plugin(), "shm") != 0) return;
+  struct side side = open_side("alone", peer_plugin());
+  nixl_capi_reg_dlist_t one = reg_list(NIXL_CAPI_MEM_DRAM, memory, 16);
+  nixl_capi_reg_dlist_t both = reg_list(NIXL_CAPI_MEM_DRAM, memory, 16);
+  uint64_t* table = piece_table();
+  CHECK(table != NULL);
+  if (table == NULL) return;
+  uint64_t* last = table + (kPieceTable - kPieceEntry) / sizeof *table;
+  OK(nixl_capi_reg_dlist_add_desc(both, (uintptr_t)memory + 4096, 16, 0, NULL, 0));
+  OK(nixl_capi_register_mem(side.agent, one, NULL));
+  OK(nixl_capi_register_mem(side.agent, both, NULL));
+  last[0] = (uint64_t)getpid() << 40 | own_start_time();
+  last[1] = 1;
+  table[0] = kPieceTable / kPieceEntry - 1;
+  BACKEND(nixl_capi_deregister_mem(side.agent, both, NULL)); /* the first is released: `one` */
+  last[1] = 2;
+  OK(nixl_capi_deregister_mem(side.agent, both, NULL));
+  OK(nixl_capi_deregister_mem(side.agent, one, NULL));
+  NOT_FOUND(nixl_capi_deregister_mem(side.agent, one, NULL));
+  munmap(table, kPieceTable);
+  OK(nixl_capi_destroy_reg_dlist(one));
+  OK(nixl_capi_destroy_reg_dlist(both));
   close_side(&side);
 }
 
@@ -307,6 +361,8 @@ static void views_of_nothing_that_can_be_reached_are_refused(void) {
 
 const struct test_case memory_cases[] = {
     {"memory.the_same_memory_is_registered_twice", the_same_memory_is_registered_twice},
+    {"memory.a_list_whose_bytes_may_still_move_is_named_again",
+     a_list_whose_bytes_may_still_move_is_named_again},
     {"memory.a_list_is_registered_as_a_whole", a_list_is_registered_as_a_whole},
     {"memory.no_bytes_are_registered_and_taken_back", no_bytes_are_registered_and_taken_back},
     {"memory.memory_that_no_backend_takes_is_not_registered",

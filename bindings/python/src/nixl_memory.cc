@@ -40,7 +40,12 @@ std::size_t NixlMemory::home_of(MemoryKind kind, const Descriptor& where) noexce
 void NixlMemory::add(MemoryKind kind, const std::vector<Descriptor>& places, Registrations made) {
   run::MutexLock lock(mutex_);
   table_.make_room(made.size());
-  for (std::size_t i = 0; i < made.size(); ++i) table_.put({kind, places[i], std::move(made[i])});
+  put(kind, places, std::move(made));
+}
+
+void NixlMemory::put(MemoryKind kind, const std::vector<Descriptor>& places, Registrations made) {
+  for (std::size_t i = 0; i < made.size(); ++i)
+    table_.put({kind, places[i], std::move(made[i]), true});
 }
 
 Result<NixlMemory::Registrations> NixlMemory::take(MemoryKind kind,
@@ -57,8 +62,7 @@ Result<NixlMemory::Registrations> NixlMemory::take(MemoryKind kind,
       taken.push_back(table_.take_out(*found).registration);
       continue;
     }
-    for (std::size_t i = 0; i < taken.size(); ++i)  // all of them back
-      table_.put({kind, places[i], std::move(taken[i])});
+    put(kind, places, std::move(taken));
     return not_registered(kind, where, backends);
   }
   return taken;

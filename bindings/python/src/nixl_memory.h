@@ -22,7 +22,8 @@ class NixlMemory {
  public:
   using Registrations = std::vector<memory::Registration>;
 
-  /// `made` stands for `places`, one each.
+  /// `made` stands for `places`, one each. What was taken and could not be released comes back so,
+  /// with what of it was: the list is named again as it was, and then nothing is left to do there.
   void add(MemoryKind kind, const std::vector<Descriptor>& places, Registrations made);
   /// Of each place one registration that is in none but these backends; empty: any. They are the
   /// caller's from then on. Errors: not_found (then all stay here).
@@ -34,12 +35,16 @@ class NixlMemory {
     MemoryKind kind = MemoryKind::system;
     Descriptor where;
     memory::Registration registration;
+    bool is_used = false;  ///< not whether it is registered: see add()
 
-    bool is_free() const noexcept { return registration.state() == nullptr; }
+    bool is_free() const noexcept { return !is_used; }
     std::size_t home() const noexcept { return home_of(kind, where); }
   };
 
   static std::size_t home_of(MemoryKind kind, const Descriptor& where) noexcept;
+  /// All of `made`, for the first of `places`. There is room.
+  void put(MemoryKind kind, const std::vector<Descriptor>& places, Registrations made)
+      TOWPATH_REQUIRES(mutex_);
 
   run::Mutex mutex_;
   ProbingTable<Entry> table_ TOWPATH_GUARDED_BY(mutex_);

@@ -157,10 +157,14 @@ void deregister_nixl_list(const PyAgent& self, const RegList& list,
   const auto items = list.items.get();
   const std::vector<std::string> names = to_strings(backends);
   const auto home = self.home();
-  self.report([&](Agent& agent) {
-    TOWPATH_TRY(auto taken,
-                home->nixl_memory.take(list.kind, places_of(by_place(list.kind, *items)), names));
-    return agent.release(taken);
+  self.report([&](Agent& agent) -> Status {
+    const std::vector<Descriptor> places = places_of(by_place(list.kind, *items));
+    TOWPATH_TRY(auto taken, home->nixl_memory.take(list.kind, places, names));
+    Status released = agent.release(taken);
+    // A peer may still move bytes of it: let go of here, each would be waited for once more, and
+    // nobody could name it again.
+    if (!released.ok()) home->nixl_memory.add(list.kind, places, std::move(taken));
+    return released;
   });
 }
 

@@ -1,5 +1,9 @@
 """What releasing a transfer does, by whom it is released, and what is true of its memory afterwards."""
+import contextlib
 import gc
+import mmap
+import os
+import struct
 import sys
 import time
 import weakref
@@ -9,7 +13,7 @@ import pytest
 
 import nixl
 from nixl import _bindings as bind
-from test_nixl import Two, rows, two  # noqa: F401
+from test_nixl import BLOCK, Two, make_agent, rows, two  # noqa: F401
 
 
 def test_a_released_transfer_moves_no_byte_any_more():
@@ -52,6 +56,45 @@ def test_a_handle_that_nobody_can_reach_is_released(two):
     two.mine = None
     gc.collect()
     assert alive() is None
+
+
+def piece_tables():
+    """Descriptors of those that this process owns, by inode: docs/formats/shm.md."""
+    found = {}
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError):  # of listdir() itself
+            if "towpath-shm-pieces" in os.readlink(f"/proc/self/fd/{fd}"):
+                found[os.fstat(fd).st_ino] = fd
+    return found
+
+
+@contextlib.contextmanager
+def peer_that_stands_still(table):
+    """In the middle of a piece, as far as the table's owner can see: the holder of the entry lives."""
+    with open("/proc/self/stat") as stat:
+        start_time = int(stat.read().rpartition(")")[2].split()[19])
+    with mmap.mmap(table, 0) as pieces:
+        last = len(pieces) - 64
+        pieces[:8] = struct.pack("=Q", last // 64)
+        pieces[last:last + 16] = struct.pack("=QQ", os.getpid() << 40 | start_time, 1)
+        yield
+        pieces[last + 8:last + 16] = struct.pack("=Q", 2)
+
+
+def test_a_list_whose_bytes_may_still_move_is_named_again():
+    before = piece_tables()
+    agent = make_agent()
+    (table,) = (fd for inode, fd in piece_tables().items() if inode not in before)
+    memory = numpy.zeros(2 * BLOCK, numpy.uint8)
+    blocks = [(*row, "") for row in rows(memory)]
+    one, both = (agent.register_memory(some, "DRAM") for some in (blocks[1:], blocks))
+    with peer_that_stands_still(table):  # of `both` the second block is released, since `one` has it too
+        with pytest.raises(bind.nixlRepostActiveError, match="in the middle of moving bytes"):
+            agent.deregister_memory(both)
+    agent.deregister_memory(both)
+    agent.deregister_memory(one)
+    with pytest.raises(bind.nixlNotFoundError):
+        agent.deregister_memory(one)
 
 
 def test_what_releases_wrongly_at_the_end_is_reported_and_stops_nobody():
