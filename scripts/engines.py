@@ -142,7 +142,7 @@ def options():
     made = argparse.ArgumentParser()
     made.add_argument("--package", required=True, help="the folder that has the Python package towpath")
     made.add_argument("-k", dest="match", default="")
-    made.add_argument("--requests", type=int, default=150, help="of random conversations")
+    made.add_argument("--requests", type=int, default=130, help="of random conversations")
     made.add_argument("--troubles", type=int, default=6, help="that befall a server which others wait for")
     made.add_argument("--seed", type=int, default=1)
     made.add_argument("--record", action="store_true", help="write what the engine calls, for CI, instead")

@@ -364,7 +364,7 @@ CASES = {function.__name__: function for function in (
 
 class Work(type(pathlib.Path())):
     """The folder of one case, with what the whole run was asked for."""
-    seed, requests, troubles = 1, 150, 6
+    seed, requests, troubles = 1, 130, 6
 
 
 def main():
@@ -372,7 +372,7 @@ def main():
     options.add_argument("name", choices=CASES)
     options.add_argument("--work", required=True)
     options.add_argument("--model", required=True)
-    options.add_argument("--requests", type=int, default=150)
+    options.add_argument("--requests", type=int, default=130)
     options.add_argument("--troubles", type=int, default=6)
     options.add_argument("--seed", type=int, default=1)
     args = options.parse_args()
