@@ -17,10 +17,10 @@ set(TOWPATH_SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 
 # Paths below the tree are looked up as relative ones, and -ffile-prefix-map (below) keeps the tree's
 # own place out of what is compiled: so two clones share a ccache.
-find_program(CCACHE ccache)
-if(CCACHE)
+find_program(TOWPATH_CCACHE ccache)
+if(TOWPATH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${towpath_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${towpath_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${TOWPATH_CCACHE})
 endif()
 
 # Many sources compile as one: a build from nothing takes a third of the time. What each file includes
