@@ -27,14 +27,19 @@ Stream::Move move_of(const RecordedTransfer& recorded) {
           .took = recorded.took};
 }
 
+/// Duration::max(): it had not ended.
+Duration end_of(const Stream::Move& move) {
+  const bool fits = move.took.count() > 0 && move.took < Duration::max() - move.at;
+  return fits ? move.at + move.took : Duration::max();
+}
+
 /// How many were under way at a time, at most. What had not ended counts to the end.
 std::uint64_t most_at_once(std::span<const Stream::Move> moves) {
   std::multiset<Duration> ends;
   std::size_t most = 0;
   for (const Stream::Move& move : moves) {
     ends.erase(ends.begin(), ends.upper_bound(move.at));
-    const bool fits = move.took.count() > 0 && move.took < Duration::max() - move.at;
-    ends.insert(fits ? move.at + move.took : Duration::max());
+    ends.insert(end_of(move));
     most = std::max(most, ends.size());
   }
   return most;
@@ -67,9 +72,12 @@ Result<Stream> plan_stream(std::span<const RecordedTransfer> recorded) {
                  "record nodes that move bytes to each other");
   std::ranges::stable_sort(stream.moves, {}, &Stream::Move::at);  // recorded as they ended
   const Duration first = stream.moves.front().at;
-  for (Stream::Move& move : stream.moves) move.at -= first;
+  for (Stream::Move& move : stream.moves) {
+    move.at -= first;
+    const Duration end = end_of(move);
+    stream.length = std::max(stream.length, end == Duration::max() ? move.at : end);
+  }
   stream.nodes = nodes.size();
-  stream.length = stream.moves.back().at;
   stream.lanes = std::min({most_at_once(stream.moves), kMostLanes,
                            std::max<std::uint64_t>(1, kRoom / stream.area_bytes)});
   return stream;

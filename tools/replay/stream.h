@@ -36,7 +36,7 @@ struct Stream {
   std::uint64_t own = 0;             ///< left out: within one node (its files)
   std::uint64_t empty = 0;           ///< left out: of no bytes
   std::uint64_t elsewhere = 0;       ///< of other memory than the host's, moved in the host's
-  Duration length{0};                ///< from the first to the last
+  Duration length{0};                ///< from the first until the last has ended
   std::uint64_t area_bytes = 0;      ///< of the largest move
   std::uint64_t lanes = 1;  ///< moves at a time: as many as there were, as far as room allows
 };

@@ -134,7 +134,7 @@ Status StreamPlayer::ended(std::uint64_t index) {
   const bool writes = move.op == TransferOp::write;
   StreamOutcome::Path& path = writes ? outcome_.writes : outcome_.reads;
   TOWPATH_TRY(path.moved.add(lane.transfer));
-  if (move.took.count() > 0) path.recorded.add(move.took);
+  path.note_recorded(move);
   lane.transfer = {};
   if (writes) {
     lane.state = Lane::State::looked_at;

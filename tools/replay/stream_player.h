@@ -24,7 +24,14 @@ namespace towpath::tools::replay {
 struct StreamOutcome {
   struct Path {
     Hop moved;
-    Spread recorded;  ///< of those that had ended
+    Spread recorded;  ///< of those that had ended, and their bytes
+    std::uint64_t recorded_bytes = 0;
+
+    void note_recorded(const Stream::Move& move) {
+      if (move.took.count() <= 0) return;
+      recorded.add(move.took);
+      recorded_bytes += move.bytes();
+    }
   };
   Path reads, writes;
   std::uint64_t verified = 0;  ///< moves whose every byte arrived, and touched nothing else

@@ -42,10 +42,10 @@ std::string path_rows(const Options& options, const Stream& stream, const Stream
     if (path.moved.times().count() == 0) return;
     add_hop(table, name, path.moved, duration_of(outcome.seconds));
     if (path.recorded.count() > 0)
-      table.add(
-          with_times({"  recorded", "", rate_text(path.moved.bytes(), path.recorded.sum()),
-                      rate_text(path.moved.bytes(), stream.length), grouped(path.recorded.count())},
-                     path.recorded));
+      table.add(with_times(
+          {"  recorded", "", rate_text(path.recorded_bytes, path.recorded.sum()),
+           rate_text(path.recorded_bytes, stream.length), grouped(path.recorded.count())},
+          path.recorded));
   };
   add("read", outcome.reads);
   add("write", outcome.writes);
