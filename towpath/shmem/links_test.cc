@@ -235,6 +235,30 @@ TEST_F(LinksTest, who_reaches_outside_the_heap_is_lost) {
   }
 }
 
+TEST_F(LinksTest, memory_that_cannot_be_written_is_named) {
+  meet();
+  std::uint64_t port = 0;
+  std::memcpy(&port, links_.place().address.data(), sizeof port);
+  const auto fault = [&](const Bytes& head) {
+    net::BodySink* const sink =
+        network_.port(port).listener->on_message({.head = head, .body_bytes = 6});
+    ASSERT_NE(sink, nullptr);
+    ByteSpan room;
+    ASSERT_EQ(sink->room({&room, 1}), 1U);
+    EXPECT_FALSE(sink->faulted());
+    sink->done(true);
+  };
+  Bytes into(6);
+  Question question{.into = into, .left = 6};
+  const std::uint64_t ticket = links_.ask(question);
+  fault(other_.sealed({.kind = FrameKind::data, .ticket = ticket}));
+  EXPECT_EQ(question.left, 0U);
+  EXPECT_EQ(question.failed.code(), Code::out_of_range);
+  EXPECT_TRUE(links_.find(1).ok());
+  fault(other_.sealed({.kind = FrameKind::put}));
+  EXPECT_EQ(links_.find(1).status().message(), "PE 1 puts where this heap cannot be written");
+}
+
 TEST_F(LinksTest, member_that_is_a_round_ahead_waits_for_the_round_to_end) {
   meet();
   Barrier& barrier = job_->team(0).barrier;

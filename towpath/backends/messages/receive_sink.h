@@ -74,7 +74,10 @@ class ReceiveSink : public net::BodySink {
     if (gathered_ == unit_) put_in_place(address_of(buffer_.get()), nullptr);
   }
 
-  void faulted() final { is_guarded_ = true; }
+  bool faulted() final {
+    is_barred_ = std::exchange(is_guarded_, true);
+    return !is_barred_;
+  }
   void comes_by_process() final { is_by_process_ = true; }
 
   bool take(ConstByteSpan bytes) final {

@@ -117,8 +117,9 @@ class BodySink {
   virtual std::size_t room(std::span<ByteSpan> into) = 0;
   /// So many bytes are there, from the front of what room() gave last.
   virtual void came(std::uint64_t bytes) = 0;
-  /// The kernel could not write to what room() gave last: from now on it gives what can be written.
-  virtual void faulted() {}
+  /// The kernel could not write to what room() gave last. True: from now on that gives what can be
+  /// written. False: it has nothing else, and the rest of the body is dropped.
+  virtual bool faulted() { return false; }
   /// Not the kernel, but this process puts the bytes into what room() gives.
   virtual void comes_by_process() {}
   /// In place of room() and came(): the next bytes. False: the rest of the body is dropped.

@@ -79,7 +79,7 @@ Result<std::uint64_t> TcpReceiver::read(std::uint64_t& asked) {
   const auto read = stream_.read_parts(std::span(parts).first(count));
   // The memory may have been unmapped by its owner: that is not the connection's fault.
   if (!read.ok() && read.code() == Code::out_of_range && straight > 0) {
-    sink_->faulted();
+    is_dropped_ = !sink_->faulted();
     return asked = 0;
   }
   TOWPATH_TRY(read.status());

@@ -92,6 +92,27 @@ class Endless final : public sys::ByteStream {
   const std::string message_;
 };
 
+/// Memory that a sink gives cannot be written.
+class Unwritable final : public sys::ByteStream {
+ public:
+  Unwritable(std::unique_ptr<sys::ByteStream> stream, const Bytes& memory)
+      : stream_(std::move(stream)), memory_(memory) {}
+  Result<Read> read_some(ByteSpan into) override {
+    if (++reads_ > 1000) return error(Code::timed_out, "it was read without end");
+    const std::uint64_t at = address_of(into.data()), begin = address_of(memory_.data());
+    if (at >= begin && at < begin + memory_.size())
+      return error(Code::out_of_range, "memory that is protected");
+    return stream_->read_some(into);
+  }
+  Result<std::size_t> write_some(ConstByteSpan from) override { return stream_->write_some(from); }
+  int fd() const noexcept override { return -1; }
+
+ private:
+  const std::unique_ptr<sys::ByteStream> stream_;
+  const Bytes& memory_;
+  int reads_ = 0;
+};
+
 class TcpReceiverTest : public ::testing::Test {
  protected:
   void open(const sys::MemoryStreamOptions& options = {.capacity_bytes = 4'000'000}) {
@@ -226,6 +247,17 @@ TEST_F(TcpReceiverTest, turn_ends_by_what_it_causes_and_what_is_left_is_heard_in
   EXPECT_LE(heard_.heads.size() - before, 2U) << "each is answered with half a mebibyte";
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(receiver_->take().ok());
   EXPECT_EQ(heard_.heads.size(), 2000U);
+}
+
+TEST_F(TcpReceiverTest, body_that_cannot_be_written_is_dropped) {
+  auto [ours, theirs] = sys::make_memory_streams({.capacity_bytes = 1'000'000});
+  theirs_ = std::move(theirs);
+  ours_ = std::make_unique<Unwritable>(std::move(ours), heard_.next);
+  receiver_.emplace(*ours_, 5, kLimits, heard_);
+  const Status said = say(message("lost", std::string(200'000, 'x')) + message("next", ""));
+  ASSERT_TRUE(said.ok()) << said.to_string();
+  EXPECT_EQ(heard_.heads, (std::vector<std::string>{"lost", "next"}));
+  EXPECT_EQ(heard_.ended, 1);
 }
 
 TEST_F(TcpReceiverTest, body_that_will_never_be_whole_is_reported) {

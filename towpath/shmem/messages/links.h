@@ -92,6 +92,7 @@ class InboundBody final : public net::BodySink {
 
   std::size_t room(std::span<ByteSpan> into) override;
   void came(std::uint64_t bytes) override { came_ += bytes; }
+  bool faulted() override;
   void done(bool whole) override;
 
  private:
@@ -116,6 +117,7 @@ struct Question {
   ByteSpan into;           ///< get: where the answer goes
   std::uint64_t left = 0;  ///< answers that are to come; get: bytes
   std::uint64_t value = 0;
+  Status failed;  ///< get: why bytes that came are not there
 };
 
 /// A frame that came before its turn.
@@ -198,6 +200,8 @@ class Links final : private net::MessageListener {
   /// Where the body of a frame in its turn belongs, all of it; empty: there is no place for it any
   /// more.
   ByteSpan room_for(const Frame& frame);
+  /// There it cannot be written.
+  void on_fault(const Frame& frame);
   /// It has come, whole.
   void on_body(InboundBody& body);
 

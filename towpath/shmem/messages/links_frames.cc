@@ -79,6 +79,12 @@ std::size_t InboundBody::room(std::span<ByteSpan> into) {
   return 1;
 }
 
+// What is kept lies in memory of ours.
+bool InboundBody::faulted() {
+  if (!is_kept) links_.on_fault(frame);
+  return false;
+}
+
 void InboundBody::done(bool whole) {
   if (whole) links_.on_body(*this);
 }
@@ -90,6 +96,20 @@ ByteSpan Links::room_for(const Frame& frame) {
   const auto asked = questions_.find(header.ticket);
   if (asked == questions_.end()) return {};  // whoever asked gave up
   return asked->second->into.subspan(header.operand, frame.body_bytes);
+}
+
+// The user may have unmapped or protected it.
+void Links::on_fault(const Frame& frame) {
+  const std::uint32_t pe = frame.header.from;
+  if (frame.header.kind == FrameKind::put)
+    return lose(links_.at(pe),
+                error(Code::out_of_range, cat("PE ", pe, " puts where this heap cannot be written"),
+                      "leave the symmetric heap mapped and writable"));
+  const auto asked = questions_.find(frame.header.ticket);
+  if (asked == questions_.end()) return;
+  asked->second->failed =
+      error(Code::out_of_range, cat("what PE ", pe, " answers to a get cannot be written there"),
+            "get into memory that is mapped and writable");
 }
 
 /// Whether the bytes of a frame may lie where it says.

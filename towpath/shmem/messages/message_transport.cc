@@ -147,6 +147,7 @@ Status MessageTransport::get(RemoteAddress from, ByteSpan into) {
   if (sent.ok()) drive_until([&] { return question.left == 0 || !link->is_up(); });
   links_.forget(ticket);
   TOWPATH_TRY(sent);
+  TOWPATH_TRY(question.failed);
   return question.left == 0 ? Status() : link->over;
 }
 
