@@ -60,11 +60,13 @@ function(towpath_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS} whole" TIMEOUT ${timeout})
 endfunction()
 
-# What pkg-config says of an installed library, from NAME.pc.in; the folder of it all may be moved.
-# Further arguments are those of install(FILES).
+# What pkg-config says of an installed library, from NAME.pc.in; the folder of it all may be moved. Each folder in it may
+# have been given as an absolute path. Further arguments are those of install(FILES).
 function(towpath_pkg_config input)
   include(GNUInstallDirs)
   file(RELATIVE_PATH up_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+  file(RELATIVE_PATH libdir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
+  file(RELATIVE_PATH includedir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
   get_filename_component(name ${input} NAME_WLE)
   configure_file(${input} ${CMAKE_CURRENT_BINARY_DIR}/${name} @ONLY)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${ARGN})
