@@ -184,11 +184,11 @@ def measure_cut(network, args):
             extras = []
             for _ in range(args.rounds):
                 pair, usual, begun = in_mid_transfer(network, args, op, 1 / 2)
-                cut = time.monotonic()
                 if silent:
                     network.cut(1)
                 else:
                     run("ip", "-n", HERE, "link", "set", "va1", "down")
+                cut = time.monotonic()  # last: until then both may have carried bytes
                 took = pair.end()
                 # Half of it was left, or what was left then, and goes at half the rate.
                 extras.append(took - (cut - begun) - 2 * (usual - (cut - begun)))
