@@ -25,9 +25,7 @@ class TlsStream final : public sys::ByteStream {
   std::size_t buffered_bytes() const noexcept override {
     return ssl_ == nullptr ? 0 : static_cast<std::size_t>(SSL_pending(ssl_));
   }
-  bool waits_for_input() const noexcept override {
-    return waits_for_input_ && SSL_is_init_finished(ssl_) == 0;
-  }
+  bool waits_for_input() const noexcept override { return waits_for_input_ && !is_through_; }
   int fd() const noexcept override { return parts_.inner->fd(); }
 
  private:
@@ -46,11 +44,30 @@ class TlsStream final : public sys::ByteStream {
   Status broken_;  // what the stream below has said, and from then on every call says
   bool ended_ = false;
   bool waits_for_input_ = false;
-  Bytes joined_;  // short parts, which go together
+  bool is_through_ = false;  // with the handshake: OpenSSL forgets it at the first failure
+  Bytes joined_;             // short parts, which go together
 };
 
 /// Of a record's plain bytes (RFC 8446, 5.1).
 constexpr std::size_t kRecordBytes = 16 * 1024;
+
+/// Whether the other side refuses us: a client of TLS 1.3 is through before its certificate is
+/// read (RFC 8446, 6.2).
+bool refuses_us(int reason) {
+  switch (reason - SSL_AD_REASON_OFFSET) {
+    case SSL_AD_HANDSHAKE_FAILURE:
+    case SSL_AD_BAD_CERTIFICATE:
+    case SSL_AD_UNSUPPORTED_CERTIFICATE:
+    case SSL_AD_CERTIFICATE_REVOKED:
+    case SSL_AD_CERTIFICATE_EXPIRED:
+    case SSL_AD_CERTIFICATE_UNKNOWN:
+    case SSL_AD_UNKNOWN_CA:
+    case SSL_AD_ACCESS_DENIED:
+    case SSL_AD_DECRYPT_ERROR:
+    case SSL_AD_CERTIFICATE_REQUIRED: return true;
+    default: return false;
+  }
+}
 
 // OpenSSL reads and writes through these, so the stream below may be any, also a test's.
 int TlsStream::pull(BIO* bio, char* into, int size) {
@@ -180,6 +197,7 @@ Result<std::size_t> TlsStream::write_parts(std::span<const ConstByteSpan> parts)
 // ok: bytes were moved, or none can be now, or the other side has ended.
 Status TlsStream::after(int returned) {
   waits_for_input_ = false;
+  is_through_ = is_through_ || SSL_is_init_finished(ssl_) == 1;
   if (returned == 1) {
     if (!is_proven()) broken_ = error(Code::denied, "the other side has proven nothing");
     return broken_;
@@ -191,7 +209,6 @@ Status TlsStream::after(int returned) {
     default: break;
   }
   if (broken_.ok() && !ended_) broken_ = failed();
-  if (broken_.ok() && !SSL_is_init_finished(ssl_)) return {};
   ERR_clear_error();
   return broken_;
 }
@@ -210,7 +227,7 @@ Status TlsStream::failed() const {
       reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_HTTPS_PROXY_REQUEST)
     return error(Code::corrupt, cat("the other side does not speak TLS 1.3: ", to_text(first)),
                  "use the same release on both sides, and see which program listens there");
-  if (SSL_is_init_finished(ssl_))
+  if (is_through_ && !refuses_us(reason))
     return error(Code::corrupt, cat("TLS was broken off: ", to_text(first)),
                  "bytes were altered on their path, or one side is faulty");
   return error(Code::denied, cat("the TLS handshake failed: ", to_text(first)),

@@ -34,6 +34,8 @@ class Wire final : public sys::ByteStream {
     return sent;
   }
   int fd() const noexcept override { return inner_->fd(); }
+  // In the record that is written next.
+  void flip_next() { flip_ = seen_->size() + 8; }
 
  private:
   Stream inner_;
@@ -141,6 +143,23 @@ TEST(TlsTest, every_byte_on_the_wire_that_is_altered_ends_the_connection) {
   }
 }
 
+TEST(TlsTest, byte_that_is_altered_after_the_handshake_is_no_matter_of_tokens) {
+  std::string seen;
+  auto [near, far] = sys::make_memory_streams();
+  auto wire = std::make_unique<Wire>(std::move(near), seen);
+  Wire& altered = *wire;
+  Talk talk(TlsContext::from_token(token())->client(std::move(wire), "host"),
+            TlsContext::from_token(token())->server(std::move(far)));
+  talk.send("heard");
+  ASSERT_EQ(talk.heard.text, "heard");
+  altered.flip_next();
+  talk.send("heard, and altered");
+  EXPECT_EQ(talk.heard.text, "heard");
+  EXPECT_EQ(talk.heard.status.code(), Code::corrupt) << talk.heard.status.to_string();
+  Bytes into(100);
+  EXPECT_EQ(talk.from->read_some(into).code(), Code::corrupt) << "by the alert";
+}
+
 TEST(TlsTest, peer_that_closes_in_the_handshake_is_lost) {
   auto [near, far] = sys::make_memory_streams();
   const Stream client = TlsContext::from_token(token())->client(std::move(near), "host");
@@ -241,6 +260,9 @@ TEST_F(TlsCertificatesTest, certificates_of_one_authority_open_and_others_do_not
   EXPECT_EQ(unknown_client.heard.text, "");
   EXPECT_EQ(unknown_client.heard.status.code(), Code::denied)
       << unknown_client.heard.status.to_string();
+  Bytes into(100);
+  EXPECT_EQ(unknown_client.from->read_some(into).code(), Code::denied)
+      << "it was through, and hears by an alert that it is refused";
   Talk wrong_host = talk_between(client, issue("moved", "ca", "IP:10.0.0.8"));
   wrong_host.send("hello");
   EXPECT_EQ(wrong_host.sender.code(), Code::denied) << wrong_host.sender.to_string();
