@@ -69,11 +69,18 @@ std::shared_ptr<Home> open(const PyAgent::Options& options) {
 
 /// None, or where what is counted goes.
 py::object telemetry(const PyAgent& self) {
-  const auto home = self.home();
-  const standard::Telemetry* const counted = home->node->telemetry();
-  if (counted == nullptr) return py::none();
-  return py::dict(py::arg("flight_path") = counted->flight_path(),
-                  py::arg("prometheus_url") = counted->prometheus_url());
+  struct Places {
+    std::string flight_path;
+    std::string prometheus_url;
+  };
+  const auto places = self.in_home([](Home& home) -> std::optional<Places> {
+    const standard::Telemetry* const counted = home.node->telemetry();
+    if (counted == nullptr) return std::nullopt;
+    return Places{counted->flight_path(), counted->prometheus_url()};
+  });
+  if (!places) return py::none();
+  return py::dict(py::arg("flight_path") = places->flight_path,
+                  py::arg("prometheus_url") = places->prometheus_url);
 }
 
 using TextMap = std::map<std::string, std::string>;
@@ -217,7 +224,8 @@ void bind_life(AgentClass& type) {
   type.def(py::init(&make_agent), py::arg("name"), py::arg("backends") = py::tuple(), py::kw_only(),
            py::arg("progress_thread") = true, py::arg("default_timeout") = py::none(),
            py::arg("telemetry") = false)
-      .def("close", &PyAgent::close, "Ends all transfers and lets go of all memory.")
+      .def("close", &PyAgent::close,
+           "Ends all transfers and lets go of all memory; waits for the calls of other threads.")
       .def_property_readonly("closed", &PyAgent::closed)
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](PyAgent& self, const py::args&) { self.close(); })
@@ -290,12 +298,11 @@ void bind_progress(AgentClass& type) {
 
 PyAgent::PyAgent(const Options& options) : home_(open(options)) {}
 
-std::shared_ptr<Home> PyAgent::home() const {
+void PyAgent::check_open() const {
   if (!home_) raise(error(Code::not_ready, "this agent was closed", "make another one"));
   if (home_.is_inherited())
     raise(error(Code::not_ready, "this agent belongs to the process that this one was forked from",
                 "make another one here, or start processes with 'spawn'"));
-  return home_.get();
 }
 
 void bind_agent(py::module_& module) {

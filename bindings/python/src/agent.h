@@ -10,6 +10,7 @@
 #include <pybind11/pybind11.h>
 
 #include <towpath/compat/nixl/backends.h>
+#include <towpath/run/mutex.h>
 #include <towpath/standard/metadata_exchange.h>
 #include <towpath/standard/standard.h>
 
@@ -31,7 +32,9 @@ struct Home {
   std::unique_ptr<nixl::NixlBackends> nixl;
   NixlMemory nixl_memory;
   std::unique_ptr<standard::Node> node;
-  std::shared_ptr<standard::MetadataExchange> exchange;  ///< null: none; set with the lock
+  run::Mutex exchange_mutex;
+  /// Null: none. Once there is one it stays.
+  std::unique_ptr<standard::MetadataExchange> exchange TOWPATH_GUARDED_BY(exchange_mutex);
 };
 
 class PyAgent {
@@ -44,17 +47,28 @@ class PyAgent {
   };
   explicit PyAgent(const Options& options);
 
-  /// Shuts down: transfers end, memory is let go of. Again is harmless.
+  /// Shuts down, once the calls of other threads have ended: transfers end, memory is let go of.
+  /// Again is harmless.
   void close() { home_.reset(); }
   bool closed() const noexcept { return !home_; }
-  /// Raises NotReady after close().
-  std::shared_ptr<Home> home() const;
+  /// Raises NotReady after close(), and in a forked child.
+  void check_open() const;
+  /// For what does not keep the agent open. Raises as check_open().
+  std::weak_ptr<Home> home() const {
+    check_open();
+    return home_.get();
+  }
 
-  /// Runs `work(agent)` without the interpreter's lock. Raises NotReady after close().
+  /// Runs `work(home)` without the interpreter's lock. Raises as check_open().
+  template <typename Work>
+  auto in_home(Work&& work) const {
+    check_open();
+    return home_.call(std::forward<Work>(work));
+  }
+  /// The same with the agent.
   template <typename Work>
   auto call(Work&& work) const {
-    const std::shared_ptr<Home> kept = home();
-    return unlocked([&] { return work(kept->node->agent()); });
+    return in_home([&](Home& home) { return work(home.node->agent()); });
   }
   /// The same, and gives the value of the Result or raises.
   template <typename Work>

@@ -18,10 +18,8 @@ Status agent_is_closed() { return error(Code::not_ready, "this agent was closed"
 /// agent open. Thread: the loop's, with the interpreter's lock.
 class AgentEvents {
  public:
-  explicit AgentEvents(const std::shared_ptr<Home>& home)
-      : home_(home),
-        source_(std::shared_ptr<agent::EventSource>(
-            unwrap(unlocked([&] { return agent::EventSource::open(home->node->agent()); })))) {}
+  explicit AgentEvents(std::weak_ptr<Home> home)
+      : home_(std::move(home)), source_(std::shared_ptr<agent::EventSource>(unwrap(open()))) {}
 
   int fileno() const { return source()->fd(); }
   void wake() const { source()->wake(); }
@@ -56,6 +54,13 @@ class AgentEvents {
     std::shared_ptr<agent::Transfer> transfer;
   };
 
+  Result<std::unique_ptr<agent::EventSource>> open() const {
+    return unlocked([&]() -> Result<std::unique_ptr<agent::EventSource>> {
+      const std::shared_ptr<Home> home = home_.lock();  // and let go of here, where it may wait
+      if (home == nullptr) return agent_is_closed();
+      return agent::EventSource::open(home->node->agent());
+    });
+  }
   std::shared_ptr<agent::EventSource> source() const {
     if (!source_) raise(agent_is_closed());
     return source_.get();
@@ -68,21 +73,23 @@ class AgentEvents {
   std::uint64_t turns_ = 0;
 };
 
-std::shared_ptr<Home> home_of(const py::object& awaited) {
-  if (py::isinstance<PyAgent>(awaited)) return py::cast<PyAgent&>(awaited).home();
-  auto home = py::cast<PyTransfer&>(awaited).home();
-  if (home == nullptr) raise(agent_is_closed());
-  return home;
+std::weak_ptr<Home> home_of(const py::object& awaited) {
+  return py::isinstance<PyAgent>(awaited) ? py::cast<PyAgent&>(awaited).home()
+                                          : py::cast<PyTransfer&>(awaited).home();
+}
+
+std::uintptr_t key_of(const py::object& awaited) {
+  const auto key = unlocked(
+      [home = home_of(awaited)] { return reinterpret_cast<std::uintptr_t>(home.lock().get()); });
+  if (key == 0) raise(agent_is_closed());
+  return key;
 }
 
 }  // namespace
 
 void bind_awaiting(py::module_& module) {
   module.def(
-      "agent_key",
-      [](const py::object& awaited) {
-        return reinterpret_cast<std::uintptr_t>(home_of(awaited).get());
-      },
+      "agent_key", &key_of,
       "Of an open agent, or of a transfer's: no other has it while an AgentEvents of it lives.");
   py::class_<AgentEvents>(module, "AgentEvents")
       .def(py::init([](const py::object& awaited) {

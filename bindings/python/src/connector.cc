@@ -32,8 +32,7 @@ class Worker {
   /// Runs `work(node)` without the interpreter's lock. Raises NotReady after close().
   template <typename Work>
   auto call(Work&& work) const {
-    const std::shared_ptr<ConnectorNode> node = opened(node_);
-    return unlocked([&] { return work(*node); });
+    return call_opened(node_, std::forward<Work>(work));
   }
   /// The same with it, for what is asked in each step and takes no time: an interpreter that is let
   /// go of may be another thread's for long.

@@ -1,5 +1,9 @@
 #include "bindings/python/src/exchange.h"
 
+#include <optional>
+#include <type_traits>
+#include <utility>
+
 #include <pybind11/stl.h>
 
 #include <towpath/core/format.h>
@@ -27,7 +31,7 @@ struct Wanted {
   std::optional<double> timeout;
 };
 
-Result<std::shared_ptr<MetadataExchange>> open(standard::Node& node, const Wanted& wanted,
+Result<std::unique_ptr<MetadataExchange>> open(standard::Node& node, const Wanted& wanted,
                                                standard::MetadataExchangeOptions options) {
   options.agent = &node.agent();
   options.clock = &node.clock();
@@ -38,32 +42,44 @@ Result<std::shared_ptr<MetadataExchange>> open(standard::Node& node, const Wante
   }
   TOWPATH_TRY(auto exchange, MetadataExchange::open(std::move(options)));
   TOWPATH_TRY(exchange->start_thread());
-  return std::shared_ptr<MetadataExchange>(std::move(exchange));
+  return exchange;
+}
+
+/// Null: none.
+MetadataExchange* exchange_of(Home& home) {
+  run::MutexLock lock(home.exchange_mutex);
+  return home.exchange.get();
 }
 
 void exchange_metadata(PyAgent& self, const Wanted& wanted) {
-  const auto home = self.home();
-  if (home->exchange)
-    raise(error(Code::already_exists, "this agent exchanges metadata already",
-                "say where it listens and where the store is in one call"));
   standard::MetadataExchangeOptions options{.listen = to_address(wanted.listen)};
   if (wanted.token)
     options.security.token = unwrap(net::Token::from_text(as_text(wanted.token->value)));
   if (wanted.timeout) options.timeout = to_duration(wanted.timeout);
-  auto exchange = unwrap(unlocked([&] { return open(*home->node, wanted, std::move(options)); }));
-  // With the lock again: another thread may have been faster, and then ours goes.
-  if (!home->exchange) home->exchange = std::move(exchange);
+  check(self.in_home([&](Home& home) -> Status {
+    if (exchange_of(home) != nullptr)
+      return error(Code::already_exists, "this agent exchanges metadata already",
+                   "say where it listens and where the store is in one call");
+    TOWPATH_TRY(auto exchange, open(*home.node, wanted, std::move(options)));
+    run::MutexLock lock(home.exchange_mutex);
+    // Another thread may have been faster, and then ours goes.
+    if (!home.exchange) home.exchange = std::move(exchange);
+    return {};
+  }));
 }
 
-/// Keeps the agent, too, for the time of a call.
 template <typename Work>
 auto with_exchange(const PyAgent& self, Work&& work) {
-  const auto home = self.home();
-  const auto exchange = home->exchange;
-  if (!exchange)
+  using Answer = std::invoke_result_t<Work&, MetadataExchange&>;
+  auto answer = self.in_home([&](Home& home) -> std::optional<Answer> {
+    MetadataExchange* const exchange = exchange_of(home);
+    if (exchange == nullptr) return std::nullopt;
+    return std::optional<Answer>(std::in_place, work(*exchange));
+  });
+  if (!answer)
     raise(error(Code::not_ready, "this agent exchanges no metadata",
                 "call exchange_metadata() first, or carry the metadata yourself"));
-  return unlocked([&] { return work(*exchange); });
+  return *std::move(answer);
 }
 
 void send(const PyAgent& self, const std::optional<std::string>& to, const py::object& only,

@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <towpath/run/futex.h>
+
 namespace towpath::python {
 namespace {
 
@@ -58,7 +60,24 @@ bool is_finalizing() {
 #endif
 }
 
+constexpr std::uint32_t kSomebodyWaits = std::uint32_t{1} << 31U;  // in Calls, above the number
+
 }  // namespace
+
+// Release: pairs with wait(), behind which what the calls worked with goes.
+void Calls::end() noexcept {
+  // The word may be gone after this; waking does not read it.
+  if (word_.fetch_sub(1, std::memory_order_release) == (kSomebodyWaits | 1))
+    run::futex_wake(word_, run::kWakeAll);
+}
+
+void Calls::wait() noexcept {
+  std::uint32_t now = word_.fetch_or(kSomebodyWaits, std::memory_order_acquire) | kSomebodyWaits;
+  while (now != kSomebodyWaits) {
+    (void)run::futex_wait(word_, now);
+    now = word_.load(std::memory_order_acquire);
+  }
+}
 
 // Relaxed: a child has one thread when it counts.
 std::uint64_t forks() noexcept {

@@ -10,6 +10,7 @@
 // Thread: unlocked() with the lock held; keep_alive()'s result may die on any thread.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -57,25 +58,55 @@ auto unlocked(Work&& work) {
   return std::forward<Work>(work)();
 }
 
+/// The calls that are at work with what another thread may close meanwhile. Thread: any.
+class Calls {
+ public:
+  /// None begins after wait() has: the interpreter's lock keeps that apart.
+  void begin() noexcept { word_.fetch_add(1, std::memory_order_relaxed); }
+  void end() noexcept;
+  /// Until all have ended. Without the interpreter's lock.
+  void wait() noexcept;
+
+ private:
+  std::atomic<std::uint32_t> word_{0};  // how many, and whether somebody waits
+};
+
 /// A reference to `object` that the library may hold, and let go of on any thread.
 std::shared_ptr<const void> keep_alive(py::object object);
 
-/// Owns a T whose end may wait: it dies without the interpreter's lock. Copied with the lock.
+/// Owns a T whose end may wait: it dies without the interpreter's lock. Copied with the lock; moved
+/// before anybody calls.
 /// A forked child inherits handles, but nothing behind them that still works, and what their end
 /// would notify others is not true: there they do nothing at all.
 template <typename T>
 class Handle {
  public:
   explicit Handle(std::shared_ptr<T> value) noexcept : value_(std::move(value)) {}
-  Handle(Handle&&) noexcept = default;
+  Handle(Handle&& other) noexcept
+      : value_(std::move(other.value_)), made_after_(other.made_after_) {}
   Handle& operator=(Handle&&) = delete;
   ~Handle() { reset(); }
 
-  /// A second owner for the time of a call, so that a close() by another thread is harmless.
+  /// Runs `work(value)` without the interpreter's lock, and reset() by another thread waits for its
+  /// end. There must be a value.
+  template <typename Work>
+  auto call(Work&& work) const {
+    T& value = *value_;
+    calls_.begin();
+    return unlocked([&] {
+      // Has ended when the lock is taken again: what runs then may be a finalizer that closes this.
+      const Ending ending(calls_);
+      return work(value);
+    });
+  }
+
+  /// A second owner for the time of a call, so that a reset() by another thread is harmless. Where
+  /// it is the last, T dies when it goes.
   std::shared_ptr<T> get() const noexcept { return value_; }
   explicit operator bool() const noexcept { return value_ != nullptr; }
   /// Whether this process is a forked child of the one that made it.
   bool is_inherited() const noexcept { return forks() != made_after_; }
+  /// Comes back when no call() is under way any more and T is gone, or is another owner's.
   void reset() {
     auto last = std::move(value_);
     if (last == nullptr) return;
@@ -83,11 +114,26 @@ class Handle {
       new std::shared_ptr<T>(std::move(last));  // forgotten on purpose
       return;
     }
-    unlocked([&] { last.reset(); });
+    unlocked([&] {
+      calls_.wait();
+      last.reset();
+    });
   }
 
  private:
+  class Ending {
+   public:
+    explicit Ending(Calls& calls) noexcept : calls_(calls) {}
+    Ending(const Ending&) = delete;
+    Ending& operator=(const Ending&) = delete;
+    ~Ending() { calls_.end(); }
+
+   private:
+    Calls& calls_;
+  };
+
   std::shared_ptr<T> value_;
+  mutable Calls calls_;
   std::uint64_t made_after_ = forks();
 };
 

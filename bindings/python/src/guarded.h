@@ -24,6 +24,13 @@ std::shared_ptr<T> opened(const Handle<T>& handle) {
   return kept;
 }
 
+/// Runs `work(value)` without the interpreter's lock. Raises as opened().
+template <typename T, typename Work>
+auto call_opened(const Handle<T>& handle, Work&& work) {
+  (void)opened(handle);
+  return handle.call(std::forward<Work>(work));
+}
+
 /// A value for one thread at a time, of which Python has many.
 template <typename T>
 class Guarded {
@@ -33,10 +40,9 @@ class Guarded {
   /// Runs `work(value)` without the interpreter's lock. Raises NotReady after close().
   template <typename Work>
   auto call(Work&& work) const {
-    const std::shared_ptr<State> kept = opened(state_);
-    return unlocked([&] {
-      const std::lock_guard lock(kept->mutex);
-      return work(kept->value);
+    return call_opened(state_, [&](State& state) {
+      const std::lock_guard lock(state.mutex);
+      return work(state.value);
     });
   }
   /// The same for work that takes no time, and at once where nobody else is at work: an interpreter

@@ -105,7 +105,7 @@ void bind_moving(py::class_<PyAgent>& type) {
           "post_and_look",
           [](const PyAgent& self, const PyTransfer& transfer, const Blob& notification) {
             const auto kept = transfer.get();
-            return post_and_look(self.home()->node->agent(), *kept, notification);
+            return post_and_look(self, *kept, notification);
           },
           "transfer.post(), progress() where that did not move all of it, and transfer.poll(), in "
           "one call.",
@@ -114,7 +114,7 @@ void bind_moving(py::class_<PyAgent>& type) {
           "look",
           [](const PyAgent& self, const PyTransfer& transfer) {
             const auto kept = transfer.get();
-            return look(self.home()->node->agent(), *kept);
+            return look(self, *kept);
           },
           "progress() and transfer.poll() in one call. None: it was never posted.",
           py::arg("transfer"))

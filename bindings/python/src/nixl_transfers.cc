@@ -205,18 +205,18 @@ std::shared_ptr<agent::Transfer> NixlTransfers::transfer(py::handle handle) cons
 
 constexpr Signature kPost{"postXferReq", {"reqh", "notif_msg"}, 1};
 py::object NixlTransfers::post(const Given& given) {
-  const auto home = agent_.home();
+  agent_.check_open();
   Blob message;
   if (given.has(1)) message = py::cast<Blob>(given[1]);
   const auto kept = transfer(given[0]);
-  return state(post_and_look(home->node->agent(), *kept, message));
+  return state(post_and_look(agent_, *kept, message));
 }
 
 constexpr Signature kStatus{"getXferStatus", {"handle"}, 1};
 py::object NixlTransfers::status(const Given& given) {
-  const auto home = agent_.home();
+  agent_.check_open();
   const auto kept = transfer(given[0]);
-  const std::optional<bool> done = look(home->node->agent(), *kept);
+  const std::optional<bool> done = look(agent_, *kept);
   if (done) return state(*done);
   PyErr_SetString(names().attr("nixlNotPostedError").ptr(),
                   "NIXL_ERR_NOT_POSTED: post the transfer first");

@@ -144,28 +144,26 @@ void register_nixl_list(const PyAgent& self, const RegList& list, const std::vec
   std::vector<memory::SharedRegion> regions = regions_of(list.kind, items);
   const memory::RegisterOptions options{.backends = to_strings(backends),
                                         .any_of_named = any_of_named};
-  const auto home = self.home();
-  self.report([&](Agent& agent) -> Status {
-    TOWPATH_TRY(auto made, agent.register_regions(std::move(regions), options));
-    home->nixl_memory.add(list.kind, places_of(items), std::move(made));
+  check(self.in_home([&](Home& home) -> Status {
+    TOWPATH_TRY(auto made, home.node->agent().register_regions(std::move(regions), options));
+    home.nixl_memory.add(list.kind, places_of(items), std::move(made));
     return {};
-  });
+  }));
 }
 
 void deregister_nixl_list(const PyAgent& self, const RegList& list,
                           const std::vector<Name>& backends) {
   const auto items = list.items.get();
   const std::vector<std::string> names = to_strings(backends);
-  const auto home = self.home();
-  self.report([&](Agent& agent) -> Status {
+  check(self.in_home([&](Home& home) -> Status {
     const std::vector<Descriptor> places = places_of(by_place(list.kind, *items));
-    TOWPATH_TRY(auto taken, home->nixl_memory.take(list.kind, places, names));
-    Status released = agent.release(taken);
+    TOWPATH_TRY(auto taken, home.nixl_memory.take(list.kind, places, names));
+    Status released = home.node->agent().release(taken);
     // A peer may still move bytes of it: let go of here, each would be waited for once more, and
     // nobody could name it again.
-    if (!released.ok()) home->nixl_memory.add(list.kind, places, std::move(taken));
+    if (!released.ok()) home.nixl_memory.add(list.kind, places, std::move(taken));
     return released;
-  });
+  }));
 }
 
 /// A dict for each that is there, in NIXL's form, else None.

@@ -8,6 +8,8 @@
 #include <towpath/agent/explanation.h>
 #include <towpath/core/format.h>
 
+#include "bindings/python/src/agent.h"
+
 namespace towpath::python {
 namespace {
 
@@ -89,20 +91,21 @@ bool poll(const agent::Transfer& transfer) {
   return true;
 }
 
-bool post_and_look(agent::Agent& agent, agent::Transfer& transfer, const Blob& notification) {
+bool post_and_look(const PyAgent& agent, agent::Transfer& transfer, const Blob& notification) {
   agent::PostOptions options;
   if (!notification.value.empty()) options.notification = notification.value;
-  check(unlocked([&] {
+  agent.report([&](agent::Agent& helped) {
     Status posted = transfer.post(options);
-    if (posted.ok() && !transfer.ended()) agent.progress();
+    if (posted.ok() && !transfer.ended()) helped.progress();
     return posted;
-  }));
+  });
   return poll(transfer);
 }
 
-std::optional<bool> look(agent::Agent& agent, const agent::Transfer& transfer) {
+std::optional<bool> look(const PyAgent& agent, const agent::Transfer& transfer) {
+  agent.check_open();
   if (transfer.state() == TransferState::prepared) return std::nullopt;
-  if (!transfer.ended()) unlocked([&] { agent.progress(); });
+  if (!transfer.ended()) agent.call([](agent::Agent& helped) { return helped.progress(); });
   return poll(transfer);
 }
 

@@ -30,15 +30,17 @@ class PyPrepared {
   Handle<agent::PreparedList> handle_;
 };
 
+class PyAgent;
+struct Home;
+
 /// True: done. False: under way, or draining. Raises what it failed with.
 bool poll(const agent::Transfer& transfer);
 /// Posts, and helps where that did not move all of it: who asks again and again would keep the
-/// processor from the thread that moves the bytes. As poll() after that.
-bool post_and_look(agent::Agent& agent, agent::Transfer& transfer, const Blob& notification);
-/// Helps, then as poll(). None: it was never posted.
-std::optional<bool> look(agent::Agent& agent, const agent::Transfer& transfer);
-
-struct Home;
+/// processor from the thread that moves the bytes. As poll() after that. Raises NotReady after the
+/// agent's close().
+bool post_and_look(const PyAgent& agent, agent::Transfer& transfer, const Blob& notification);
+/// Helps, then as poll(). None: it was never posted. Raises as post_and_look().
+std::optional<bool> look(const PyAgent& agent, const agent::Transfer& transfer);
 
 class PyTransfer {
  public:
@@ -49,8 +51,7 @@ class PyTransfer {
       : handle_(std::move(transfer)), home_(std::move(home)) {}
   /// A second owner of the same transfer. Raises NotReady after release().
   PyTransfer another_handle() const { return PyTransfer(get(), home_); }
-  /// Null after the agent was closed.
-  std::shared_ptr<Home> home() const { return home_.lock(); }
+  const std::weak_ptr<Home>& home() const noexcept { return home_; }
 
   /// The transfer. Raises NotReady after release().
   std::shared_ptr<agent::Transfer> get() const;

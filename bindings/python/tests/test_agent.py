@@ -180,6 +180,37 @@ def test_waiting_lets_other_threads_run(alone, polite_threads):
     other.join()
 
 
+def test_close_comes_back_when_all_is_closed(polite_threads):
+    agent, is_called, ends = towpath.Agent("closes", ["shm"]), threading.Event(), []
+    known = agent.register(bytearray(KIB))
+
+    def wait():
+        is_called.set()
+        try:
+            agent.notifications(timeout=3600)
+        except towpath.NotReady as why:
+            ends.append(why)
+
+    other = threading.Thread(target=wait)
+    other.start()
+    assert is_called.wait(60)
+    agent.close()  # the other one is in the midst of its call: before, it did not give up the lock
+    assert not known.registered
+    other.join()
+    assert len(ends) == 1
+
+
+def test_an_agent_is_closed_by_a_signal_s_handler_while_it_is_waited_for():
+    agent = towpath.Agent("closes", ["shm"])
+    before = signal.signal(signal.SIGALRM, lambda *_: agent.close())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(towpath.NotReady):
+            agent.notifications(timeout=3600)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_a_wait_is_interrupted_by_a_signal(alone):
     class Rang(Exception):
         pass

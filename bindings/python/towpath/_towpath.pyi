@@ -155,7 +155,8 @@ class Agent:
     def __init__(self, name: Name, backends: Union[Iterable[Name], Mapping[str, Mapping[str, str]]]
                  = (), *, progress_thread: bool = True,
                  default_timeout: Optional[float] = None, telemetry: bool = False) -> None: ...
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends all transfers and lets go of all memory; waits for the calls of other threads."""
     @property
     def closed(self) -> bool: ...
     @property
