@@ -92,6 +92,15 @@ def test_pages_come_back_also_in_the_next_life(tmp_path, layout):
     second.close()
 
 
+def test_pages_without_bytes_are_there_too(tmp_path):
+    there = storage(tmp_path, Pool(layers=0))
+    assert there.batch_exists(keys(3)) == 0
+    assert there.batch_set_v1(keys(3), pages_at(range(3))) == [True] * 3
+    assert there.batch_exists(keys(4)) == 3
+    assert there.batch_get_v1(keys(4), pages_at(range(4))) == [True] * 3 + [False]
+    there.close()
+
+
 def test_the_generic_way_gives_the_same_pages(tmp_path):
     pool = Pool("layer_first", seed=3)
     there = storage(tmp_path, pool)

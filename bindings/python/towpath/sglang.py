@@ -106,7 +106,10 @@ class _Waiting:
 
 
 def _flat(page):
-    """The bytes of a contiguous tensor (or array), where they lie."""
+    """The bytes of a contiguous tensor (or array), where they lie. Of an empty one a byte that nobody needs: a pool that only
+    counts pages (DeepSeek V4's) has such, and a block has one at least."""
+    if 0 in page.shape:
+        return memoryview(bytearray(1))
     if not hasattr(page, "data_ptr"):
         return memoryview(page.reshape(-1)).cast("B")
     import torch  # whose tensor it is
