@@ -200,6 +200,17 @@ def test_pages_of_other_scales_never_meet(tmp_path, monkeypatch):
     assert not is_met_by_one_that_was_started_otherwise(tmp_path / "other", monkeypatch, {}, one, other)
 
 
+def test_replicas_have_folders_of_their_own(tmp_path, monkeypatch):
+    open_ones = []
+    for rank in (None, 1, 2):
+        monkeypatch.setattr(runtime_context, "get_parallel", lambda rank=rank: types.SimpleNamespace(dp_rank=rank),
+                            raising=False)
+        open_ones.append(storage(tmp_path, Pool(seed=1)))
+    assert {folder.name for folder in tmp_path.iterdir()} == {"dp0", "dp1", "dp2"}
+    for one in open_ones:
+        one.close()
+
+
 def test_a_name_of_ones_own_is_asked_for_where_sglang_does_not_say_its_model(tmp_path, monkeypatch):
     monkeypatch.delattr(runtime_context, "get_server_args")
     with pytest.raises(ValueError, match='cannot be asked.*say "model"'):

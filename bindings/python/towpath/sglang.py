@@ -67,6 +67,18 @@ def _model(own):
     return said
 
 
+def _replica(config):
+    """Which of the data-parallel engines this is. The configuration says it of those that share their layers' other parts
+    (--enable-dp-attention) alone, and 0 of all others."""
+    if config.dp_rank:
+        return config.dp_rank
+    try:
+        from sglang.srt.runtime_context import get_parallel
+        return get_parallel().dp_rank or 0  # None: there is one
+    except (ImportError, AttributeError, RuntimeError, ValueError):
+        return 0
+
+
 def _version():
     return getattr(sglang, "__version__", "")
 
@@ -145,7 +157,7 @@ class TowpathHiCache(HiCacheStorage):
         place = {name: (getattr(config, f"{name}_rank"), getattr(config, f"{name}_size")) for name in sizes}
         model = [_version(), _model(self._settings.model)]
         self._name = json.dumps([config.model_name, place, hashlib.sha256(json.dumps(model).encode()).hexdigest()])
-        ranks = [f"{name}{place[name][0]}" for name in sizes if place[name][1] > 1] + [f"dp{config.dp_rank}"]
+        ranks = [f"{name}{place[name][0]}" for name in sizes if place[name][1] > 1] + [f"dp{_replica(config)}"]
         self._folder = os.path.join(self._settings.directory, "-".join(ranks))
         self._pools, self._lock = {}, threading.Lock()
         self._open()
