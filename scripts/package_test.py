@@ -210,11 +210,13 @@ def try_debian_packages():
     if not packages:
         return
     check_names()
-    in_root("bookworm", ["gcc", "libc6-dev", "pkg-config"],
+    in_root("bookworm", ["gcc", "g++", "libc6-dev", "pkg-config"],
             "apt-get install -y --no-install-recommends ./*.deb; towpath version; towpath replay --requests 300;"
             " towpath-shmcc openshmem_primes.c -o primes; towpath run -n 2 -- ./primes;"
-            " cc outside_nixl.c -o outside_nixl $(pkg-config --cflags --libs nixl_capi) -ldl; ./outside_nixl",
-            *packages, ROOT / "examples/openshmem_primes.c", OUTSIDE / "outside_nixl.c")
+            " cc outside_nixl.c -o outside_nixl $(pkg-config --cflags --libs nixl_capi) -ldl; ./outside_nixl;"
+            " for library in towpath towpath_shared; do"
+            " g++ -std=c++20 outside.cc -o outside $(pkg-config --cflags --libs $library); ./outside; done",
+            *packages, ROOT / "examples/openshmem_primes.c", OUTSIDE / "outside_nixl.c", OUTSIDE / "outside.cc")
     print(f"  {' '.join(sorted(path.name for path in packages))} work in an empty root of Debian 12")
 
 
