@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Towpath beside NIXL itself: its wheel, on this host, in the same run, turn by turn.
 
-  nixl.py --ours build/release/python --work build/nixl [--rounds N] [--only TEXT] [--json FILE]
+  nixl.py --ours build/release/python --work build/nixl [--quick | --full] [--rounds N] [--only TEXT] [--json FILE]
 
 `towpath.nixl` has the interface of NIXL's Python package, so the same lines measure both. Each
 library gets two processes: one owns the memory, the other moves the bytes. A round takes one sample
@@ -12,7 +12,6 @@ Bytes are moved with both as they come (backend UCX, nothing set), and with both
 On stderr stands what is measured just now. After --limit-s seconds no further case begins. The wheel is installed with pip into WORK/venv, with numpy, which it needs, and
 without torch, which it needs for tensors only. Exits with 3 when no wheel can be had.
 """
-import argparse
 import contextlib
 import dataclasses
 import itertools
@@ -33,6 +32,7 @@ from typing import Callable
 
 sys.dont_write_bytecode = True
 from nixl_side import PAGE, POOL
+from script_options import common_parser, rounds_of
 
 SIDE = Path(__file__).with_name("nixl_side.py")
 DEBIANS = Path("/usr/bin/python3")
@@ -409,20 +409,15 @@ def install(args):
                         f"that has {WHEEL} for this Python)") from None
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(words=None):
+    parser = common_parser(__doc__)
     parser.add_argument("--ours", type=Path, required=True, help="the folder that holds towpath/")
     parser.add_argument("--work", type=Path, required=True, help="where the wheel is installed")
     parser.add_argument("--python", default=PYTHON, help="the interpreter that ours was built for")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--quick", action="store_true", help="3 rounds, without the largest cases")
-    parser.add_argument("--full", dest="rounds", action="store_const", const=21)
-    parser.add_argument("--only", default="", metavar="TEXT", help="a part of 'title: case'")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--limit-s", type=float, default=400, metavar="SECONDS", help="(default: %(default)s)")
     parser.add_argument("--sample-s", type=float, default=0.01, help="seconds of one sample, at least")
-    args = parser.parse_args()
-    args.rounds = 3 if args.quick else args.rounds
+    args = parser.parse_args(words)
+    args.rounds = rounds_of(args, 3, 7, 21)
     args.began = time.monotonic()
     args.deadline = args.began + args.limit_s
     return args

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Towpath's shmem.h beside Open MPI's OSHMEM: one program in C (oshmem_side.c), compiled for both, on this host, turn by turn.
 
-  oshmem.py --ours build/release --work build/oshmem [--rounds N] [--pes 2,4,8] [--starts 16,32] [--json FILE]
+  oshmem.py --ours build/release --work build/oshmem [--quick | --full] [--rounds N] [--only TEXT] [--pes 2,4,8] [--starts 16,32] [--json FILE]
 
 A round runs the program once with each, in changing order; the ratio (their time / ours) is taken per round. A table shows
 medians. With the PEs of --starts only jobs are started and ended. With PEs that share cores, what waits for another PE is as the scheduler pleases. Says so when there is no
 `oshcc`, and measures nothing.
 """
-import argparse
 import json
 import os
 import shutil
@@ -16,6 +15,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+sys.dont_write_bytecode = True
+from script_options import common_parser, rounds_of
 
 SIDE = Path(__file__).with_name("oshmem_side.c")
 TIMEOUT_S = 300
@@ -49,13 +51,16 @@ class Library:
         return self.start(pes) | {name: float(value) for name, value in (line.split("\t") for line in lines)}
 
 
-def measure(ours, theirs, pes, rounds, figures):
-    """The rows of a table: what both take with `pes` PEs."""
+def measure(ours, theirs, pes, args, figures):
+    """The rows of a table: what both take with `pes` PEs; none where no case of it is wanted."""
     samples = {}
-    for turn in range(rounds):
-        print(f"{pes} PEs, round {turn + 1} of {rounds}", file=sys.stderr)
+    for turn in range(args.rounds):
+        print(f"{pes} PEs, round {turn + 1} of {args.rounds}", file=sys.stderr)
         for library in (ours, theirs) if turn % 2 == 0 else (theirs, ours):
-            for name, value in figures(library, pes).items():
+            wanted = {name: value for name, value in figures(library, pes).items() if args.only in f"{pes} PEs: {name}"}
+            if not wanted:
+                return []
+            for name, value in wanted.items():
                 samples.setdefault(name, {}).setdefault(library.name, []).append(value)
     median = statistics.median
     return [{"pes": pes, "name": name, "ours_ns": median(both["ours"]), "theirs_ns": median(both["theirs"]),
@@ -75,16 +80,22 @@ def show(rows):
         print(f"{row['name']:36} {shown(row['ours_ns']):>9}  {shown(row['theirs_ns']):>9}  {row['ratio']:6.2f}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(words=None):
+    parser = common_parser(__doc__)
     parser.add_argument("--ours", type=Path, required=True, help="where Towpath was built")
     parser.add_argument("--work", type=Path, required=True, help="a folder for the programs")
-    parser.add_argument("--rounds", type=int, default=5)
     numbers = {"type": lambda text: [int(word) for word in text.split(",") if word]}
     parser.add_argument("--pes", default="2,4,8", **numbers)
     parser.add_argument("--starts", default="16,32", **numbers)
-    parser.add_argument("--json", type=Path)
-    args = parser.parse_args()
+    args = parser.parse_args(words)
+    args.rounds = rounds_of(args, 2, 5, 15)
+    if args.quick:
+        args.pes, args.starts = args.pes[:1], []
+    return args
+
+
+def main():
+    args = arguments()
     if shutil.which("oshcc") is None or shutil.which("oshrun") is None:
         print("oshmem: nothing to measure against: there is no oshcc (apt-get install openmpi-bin libopenmpi-dev)")
         return 0
@@ -94,9 +105,13 @@ def main():
     theirs = Library("theirs", "oshcc", ["oshrun", "--oversubscribe", "--mca", "memory", "^patcher"], args.work)
     rows = []
     for pes, figures in [(pes, Library.figures) for pes in args.pes] + [(pes, Library.start) for pes in args.starts]:
-        table = measure(ours, theirs, pes, args.rounds, figures)
-        show(table)
+        table = measure(ours, theirs, pes, args, figures)
+        if table:
+            show(table)
         rows += table
+    if not rows:
+        print(f"oshmem.py: no case has {args.only!r} in its name", file=sys.stderr)
+        return 1
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1) + "\n")
     return 0

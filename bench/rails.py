@@ -1,8 +1,7 @@
 """Two agents over `tcp` in two network namespaces, joined by two pairs of veth that `tc tbf` shapes: what two unequal rails move beside
 their sum, what a cut in mid-transfer costs, and how soon a rail that slows is left. Needs root and iproute2.
 
-  bench/rails.py --ours build/release/python [--quick] [--rate MBIT] [--size MIB] [--rounds N]"""
-import argparse
+  bench/rails.py --ours build/release/python [--quick | --full] [--rounds N] [--only TEXT] [--rate MBIT] [--size MIB] [--json FILE]"""
 import json
 import os
 import queue
@@ -12,6 +11,9 @@ import threading
 import time
 from pathlib import Path
 from statistics import median
+
+sys.dont_write_bytecode = True
+from script_options import common_parser, rounds_of
 
 HERE, THERE = f"tr{os.getpid()}a", f"tr{os.getpid()}b"
 WATCHDOG_S = 120
@@ -146,6 +148,9 @@ def measure_sum(network, args):
     for slow in 1, 4, 20:
         rates = args.rate, args.rate / slow
         for op in "read", "write":
+            case = f"sum: 1:{slow} {op}"
+            if args.only not in case:
+                continue
             alone = []
             for rail in 0, 1:
                 network.shape(rail, rates[rail])
@@ -163,7 +168,8 @@ def measure_sum(network, args):
                 pair.move(op)
             both = args.size / median(pair.move(op) for _ in range(args.rounds))
             pair.close()
-            print(f"1:{slow} {op}: {both:.0f} MiB/s, alone {alone[0]:.0f} and {alone[1]:.0f}: {both / sum(alone):.3f} of the sum", flush=True)
+            print(f"{case}: {both:.0f} MiB/s, alone {alone[0]:.0f} and {alone[1]:.0f}: {both / sum(alone):.3f} of the sum", flush=True)
+            yield {"case": case, "mib_per_second": both, "alone_mib_per_second": alone, "ratio": both / sum(alone)}
 
 
 def in_mid_transfer(network, args, op, share):
@@ -181,6 +187,9 @@ def measure_cut(network, args):
     """What a cut costs beside the time that the bytes left take over the rail that stays."""
     for op in "read", "write":
         for silent in False, True:
+            case = f"cut: {'nothing passes' if silent else 'link down'}, {op}"
+            if args.only not in case:
+                continue
             extras = []
             for _ in range(args.rounds):
                 pair, usual, begun = in_mid_transfer(network, args, op, 1 / 2)
@@ -195,12 +204,16 @@ def measure_cut(network, args):
                 pair.close()
                 run("ip", "-n", HERE, "link", "set", "va1", "up")
                 network.mend(1)
-            print(f"cut ({'nothing passes' if silent else 'link down'}) {op}: {median(extras) * 1000:.0f} ms more, {max(extras) * 1000:.0f} at most", flush=True)
+            print(f"{case}: {median(extras) * 1000:.0f} ms more, {max(extras) * 1000:.0f} at most", flush=True)
+            yield {"case": case, "more_s": extras}
 
 
 def measure_slow(network, args):
     """How soon a rail is left that goes on at 1 % of its rate."""
     for op in "read", "write":
+        case = f"slow: 1 % of its rate, {op}"
+        if args.only not in case:
+            continue
         times = []
         for _ in range(args.rounds):
             pair, _, _ = in_mid_transfer(network, args, op, 1 / 3)
@@ -210,29 +223,36 @@ def measure_slow(network, args):
             left = [said["at"] for said in pair.mover.logs if "rail was left" in said["log"] and said["at"] > slowed]
             times.append(left[0] - slowed if left else float("inf"))  # a miss, which the most below shows
             pair.close()
-        print(f"1 % of its rate, {op}: left after {median(times) * 1000:.0f} ms, {max(times) * 1000:.0f} at most", flush=True)
+        print(f"{case}: left after {median(times) * 1000:.0f} ms, {max(times) * 1000:.0f} at most", flush=True)
+        yield {"case": case, "left_after_s": [time if time != float("inf") else None for time in times]}
+
+
+def arguments(words=None):
+    parser = common_parser(__doc__)
+    parser.add_argument("--ours", type=Path, required=True, help="the folder that holds towpath/")
+    parser.add_argument("--rate", type=float, default=2000, help="of the faster rail, megabits a second")
+    parser.add_argument("--size", type=int, help="of a transfer, MiB (default: 256, quick: 64)")
+    args = parser.parse_args(words)
+    args.rounds = rounds_of(args, 2, 5, 15)
+    args.size = args.size or (64 if args.quick else 256)
+    return args
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ours", type=Path, required=True, help="the folder that holds towpath/")
-    parser.add_argument("--rate", type=float, default=2000, help="of the faster rail, megabits a second")
-    parser.add_argument("--size", type=int, default=256, help="of a transfer, MiB")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="sum,cut,slow")
-    parser.add_argument("--quick", action="store_true")
-    args = parser.parse_args()
+    args = arguments()
     os.environ["PYTHONPATH"] = str(args.ours.resolve())
-    if args.quick:
-        args.rounds, args.size = 2, 64
     network = Network()
     try:
-        for name, measure in ("sum", measure_sum), ("cut", measure_cut), ("slow", measure_slow):
-            if name in args.only.split(","):
-                measure(network, args)
+        rows = [row for measure in (measure_sum, measure_cut, measure_slow) for row in measure(network, args)]
     finally:
         network.close()
+    if not rows:
+        print(f"rails.py: no case has {args.only!r} in its name", file=sys.stderr)
+        return 1
+    if args.json:
+        args.json.write_text(json.dumps(rows, indent=1) + "\n")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,6 +3,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ def load(name, path):
     return module
 
 
+sys.path.append(str(ROOT / "bench"))  # last: its nixl.py is no package
 rails = load("rails", ROOT / "bench" / "rails.py")
 reason = load("namespaces", ROOT / "tests" / "process" / "namespaces.py").why_not()
 if not reason and shutil.which("tc", path=f"{os.environ['PATH']}:/sbin:/usr/sbin") is None:

@@ -1,0 +1,50 @@
+"""The scripts of bench/ take what its programs take, and `./dev bench` gives each what it knows."""
+import importlib.util
+import sys
+import unittest
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parent
+sys.dont_write_bytecode = True
+sys.path += [str(BENCH.parent / "scripts"), str(BENCH)]  # last: its nixl.py is no package
+import measurements
+
+
+def load(script):
+    name = f"{script}_of_bench"
+    spec = importlib.util.spec_from_file_location(name, BENCH / f"{script}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # as dataclasses want it
+    spec.loader.exec_module(module)
+    return module
+
+
+class ScriptsTest(unittest.TestCase):
+    def test_each_script_takes_the_common_options(self):
+        for name, (_, own) in measurements.SCRIPTS.items():
+            with self.subTest(name):
+                script = load(name)
+                quick = script.arguments([*own, "--quick", "--only", "x", "--json", "f"])
+                self.assertEqual((quick.only, quick.json), ("x", Path("f")))
+                full = script.arguments([*own, "--full"])
+                self.assertLess(quick.rounds, script.arguments(own).rounds)
+                self.assertLess(script.arguments(own).rounds, full.rounds)
+                self.assertEqual(script.arguments([*own, "--quick", "--rounds", "9"]).rounds, 9)
+
+    def test_what_one_of_them_does_not_know_is_named(self):
+        common = ["--quick", "--only", "x", "--rounds=3", "--json", "f", "--help"]
+        self.assertIsNone(measurements.unknown_option(["plan", "shmem", *measurements.SCRIPTS], common))
+        self.assertIsNone(measurements.unknown_option(["storage", "tiers"], ["--dir", "/tmp"]))
+        self.assertIsNone(measurements.unknown_option(["oshmem"], ["--pes=2"]))
+        for names, option in ((["storage", "plan"], "--dir"), (["oshmem", "shmem"], "--pes")):
+            with self.subTest(names):
+                self.assertIn(f"{names[1]} has no option {option}", measurements.unknown_option(names, [option, "2"]))
+
+    def test_figures_of_several_go_to_files_of_their_own(self):
+        self.assertEqual(measurements.options_of("plan", ["--json", "f", "--quick"], True), ["--json", "f.plan", "--quick"])
+        self.assertEqual(measurements.options_of("plan", ["--json=f"], True), ["--json=f.plan"])
+        self.assertEqual(measurements.options_of("plan", ["--json", "f"], False), ["--json", "f"])
+
+
+if __name__ == "__main__":
+    unittest.main()
