@@ -1,7 +1,11 @@
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <optional>
 #include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <towpath/core/format.h>
 #include <towpath/standard/config_file.h>
@@ -137,6 +141,11 @@ Result<ConfigFile> read_file(const std::string& path) {
   return parse_config_file(text, path);
 }
 
+/// Of a service that has another user's HOME, say. What is in there is not for this one.
+bool is_closed_to_us(const std::string& folder) {
+  return ::faccessat(AT_FDCWD, folder.c_str(), X_OK, AT_EACCESS) != 0 && errno == EACCES;
+}
+
 }  // namespace
 
 std::string ConfigFile::place_of(std::string_view key) const {
@@ -172,14 +181,17 @@ Result<ConfigFile> read_config_file(const Environment& environment,
     return error(Code::not_found, cat(name, "='", printable(*path, 256), "' is not there"),
                  "name a file, or unset it");
   }
-  std::vector<std::string> places;
-  if (const auto home = value_of(environment, "HOME")) places.push_back(cat(*home, "/.nixl.cfg"));
-  places.push_back(system_file);
-  for (const std::string& place : places) {
-    auto file = read_file(place);
+  const auto home = value_of(environment, "HOME");
+  const bool is_closed = home && is_closed_to_us(*home);
+  if (home && !is_closed) {
+    auto file = read_file(cat(*home, "/.nixl.cfg"));
     if (file.code() != Code::not_found) return file;
   }
-  return ConfigFile();
+  auto file = read_file(system_file);
+  if (file.code() == Code::not_found) file = ConfigFile();
+  if (file.ok() && is_closed)
+    file->remarks.push_back({"HOME", "is closed to this user: no .nixl.cfg is looked for in it"});
+  return file;
 }
 
 }  // namespace towpath::standard

@@ -47,8 +47,8 @@ inline constexpr Setting kConfigFileSetting{"CONFIG_FILE", "a file",
                                             "says the same as variables, which win"};
 
 inline constexpr const char* kSystemConfigFile = "/etc/nixl.cfg";
-/// Errors: as parse_config_file; not_found (of a file that a variable names), denied, io_error,
-/// corrupt (it is too long).
+/// A HOME that this user may not enter has no file; a remark says so. Errors: as parse_config_file;
+/// not_found (of a file that a variable names), denied, io_error, corrupt (it is too long).
 Result<ConfigFile> read_config_file(const Environment& environment,
                                     const std::string& system_file = kSystemConfigFile);
 

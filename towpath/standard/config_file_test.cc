@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <towpath/core/format.h>
 #include <towpath/standard/config_file.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/child.h>
 
 namespace towpath::standard {
 namespace {
@@ -105,6 +107,22 @@ TEST_F(ConfigFilePlacesTest, file_that_is_asked_for_must_be_there) {
   EXPECT_THAT(none.status().to_string(), HasSubstr("NIXL_CONFIG_FILE='" + missing()));
   const auto folder = read_config_file({{"TOWPATH_CONFIG_FILE", directory_.path()}}, missing());
   EXPECT_FALSE(folder.ok()) << "a directory";
+}
+
+TEST(ConfigFileTest, a_home_that_may_not_be_entered_has_no_file) {
+  if (::geteuid() != 0) GTEST_SKIP() << "run as root: root alone can become another user";
+  const auto home = sys::TemporaryDirectory::create().value();
+  std::ofstream(home.file(".nixl.cfg")) << "NIXL_LOG_LEVEL = 'info'\n";
+  const Environment environment{{"HOME", home.path()}};
+  EXPECT_EQ(read_config_file(environment, "/none")->values.size(), 1U);
+  EXPECT_TRUE(sys::testing::passes_in_child([&] {
+    ASSERT_EQ(::seteuid(65534), 0);
+    const auto file = read_config_file(environment, "/none");
+    ASSERT_TRUE(file.ok()) << file.status().to_string();
+    EXPECT_THAT(file->values, IsEmpty());
+    ASSERT_EQ(file->remarks.size(), 1U);
+    EXPECT_EQ(file->remarks[0].variable, "HOME");
+  }));
 }
 
 }  // namespace
