@@ -6,8 +6,9 @@ pkg-config, so that CMake finds these before the system's shared ones.
 
 liburing and OpenSSL are Debian's own archives (that of xxHash does not choose by the processor). libcurl is built
 from Debian's source with what Towpath uses, HTTP over OpenSSL, since the archive of Debian would bring 30 more
-libraries. Does nothing when all is there and of the versions that are installed. For another machine, ROOT has its
-packages, PKG_CONFIG_LIBDIR is set to what describes them, and further options tell CMake how it is compiled for.
+libraries. Does nothing when all is there, of the versions that are installed and made as it would be made now. For
+another machine, ROOT has its packages, PKG_CONFIG_LIBDIR is set to what describes them, and further options tell CMake
+how it is compiled for.
 """
 import argparse
 import os
@@ -83,15 +84,22 @@ def describe(folder, name, version, libraries):
         f"Libs: -L{folder}/lib {flags}\nCflags: -I{folder}/include\n")
 
 
+def stamp(versions, further):
+    """What decides how the folder comes out: the versions of packages, and how what comes from them is built and taken."""
+    return "".join(f"{line}\n" for line in [*(f"{package} {version}" for package, version in versions.items()),
+                                            CURL_OPTIONS, DEBIANS, LICENSED, further])
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("folder", type=lambda text: Path(text).resolve())
     arguments.add_argument("--root", default="", help="with the packages of another machine")
     args, further = arguments.parse_known_args()
     folder, root = args.folder, args.root
-    versions = "".join(f"{package} {installed(root, package)}\n" for package in [CURL, *LICENSED, *(p for _, p in DEBIANS.values())])
+    packages = [CURL, *LICENSED, *(package for _, package in DEBIANS.values())]
+    made_of = stamp({package: installed(root, package) for package in packages}, further)
     done = folder / "done"  # written last
-    if done.is_file() and done.read_text() == versions:
+    if done.is_file() and done.read_text() == made_of:
         return
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "lib/pkgconfig").mkdir(parents=True)
@@ -105,7 +113,7 @@ def main():
     for package in LICENSED:
         shutil.copy(f"{root}/usr/share/doc/{package}/copyright", folder / "licenses" / package.removesuffix("-dev"))
     describe(folder, "libcurl", answer("pkg-config", "--modversion", "libcurl"), ["curl", "ssl", "crypto"])
-    done.write_text(versions)
+    done.write_text(made_of)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import package  # noqa: E402
 import package_test  # noqa: E402
+import static_libraries  # noqa: E402
 
 
 class PipTest(unittest.TestCase):
@@ -62,6 +63,19 @@ class VersionsTest(unittest.TestCase):
                 package.check_versions()
         with mock.patch.object(package, "VERSION", "0.1.9"), self.assertRaisesRegex(SystemExit, "depend on towpath==0.1.\\*"):
             package.check_versions()
+
+
+class StaticLibrariesTest(unittest.TestCase):
+    def test_the_folder_is_made_anew_when_anything_changed_that_it_is_made_of(self):
+        versions = {"liburing-dev": "2.3-3"}
+        stamps = [static_libraries.stamp(versions, []), static_libraries.stamp({"liburing-dev": "2.3-4"}, []),
+                  static_libraries.stamp(versions, ["-DCMAKE_SYSTEM_PROCESSOR=aarch64"])]
+        self.assertEqual(stamps[0], static_libraries.stamp(dict(versions), []))
+        with mock.patch.dict(static_libraries.CURL_OPTIONS, HTTP_ONLY="OFF"):
+            stamps.append(static_libraries.stamp(versions, []))
+        with mock.patch.dict(static_libraries.DEBIANS, libssl=(["ssl"], "libssl-dev")):
+            stamps.append(static_libraries.stamp(versions, []))
+        self.assertEqual(len(set(stamps)), 5)
 
 
 if __name__ == "__main__":
