@@ -27,6 +27,15 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
 if(TOWPATH_PROMETHEUS)
   string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", prometheus-cpp-dev")
 endif()
+# Each package has the licence where Debian's tools and people look for it.
+foreach(package command:towpath shared:libtowpath${TOWPATH_SOVERSION} Unspecified:libtowpath-dev)
+  string(REPLACE ":" ";" package ${package})
+  list(POP_FRONT package component)
+  if(NOT TOWPATH_WHEEL AND (TOWPATH_TOOLS OR NOT component STREQUAL "command"))
+    install(FILES ${towpath_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package} RENAME copyright
+            COMPONENT ${component})
+  endif()
+endforeach()
 include(CPack)
 cpack_add_component(command GROUP command)
 foreach(component shared nixl_capi towpath_c openshmem nvshmem)

