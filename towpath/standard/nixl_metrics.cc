@@ -26,8 +26,8 @@ constexpr std::array kRules{
     Rule{"towpath_transfers_total", "read", "agent_rx_requests_num_total"},
     Rule{"towpath_memory_registered_bytes_total", "", "agent_memory_registered_total"},
     Rule{"towpath_memory_deregistered_bytes_total", "", "agent_memory_deregistered_total"},
-    Rule{"towpath_transfer_nanoseconds", "", "agent_xfer_time_us"},
-    Rule{"towpath_post_nanoseconds", "", "agent_xfer_post_time_us"},
+    Rule{"towpath_transfer_nanoseconds", "", "agent_xfer_time_nanoseconds"},
+    Rule{"towpath_post_nanoseconds", "", "agent_xfer_post_time_nanoseconds"},
     Rule{"towpath_transfer_errors_total", "", "agent_errors_total"},
 };
 
@@ -36,7 +36,6 @@ std::string_view value_of(const Labels& labels, std::string_view name) {
   return found == labels.end() ? std::string_view() : std::string_view(found->value);
 }
 
-// Times: nanoseconds here, microseconds there.
 void add(Metric& to, const Metric& from) {
   if (const auto* count = std::get_if<std::uint64_t>(&from.value)) {
     if (auto* sum = std::get_if<std::uint64_t>(&to.value)) *sum += *count;
@@ -44,16 +43,13 @@ void add(Metric& to, const Metric& from) {
   }
   const auto* counts = std::get_if<BucketCounts>(&from.value);
   if (counts == nullptr) return;
-  if (!std::holds_alternative<BucketCounts>(to.value)) {
-    BucketCounts none{.bounds = counts->bounds,
-                      .counts = std::vector<std::uint64_t>(counts->counts.size())};
-    for (std::uint64_t& bound : none.bounds) bound /= 1000;
-    to.value = std::move(none);
-  }
+  if (!std::holds_alternative<BucketCounts>(to.value))
+    to.value = BucketCounts{.bounds = counts->bounds,
+                            .counts = std::vector<std::uint64_t>(counts->counts.size())};
   auto& sum = std::get<BucketCounts>(to.value);
   for (std::size_t i = 0; i < std::min(sum.counts.size(), counts->counts.size()); ++i)
     sum.counts[i] += counts->counts[i];
-  sum.sum += counts->sum / 1000;
+  sum.sum += counts->sum;
 }
 
 }  // namespace

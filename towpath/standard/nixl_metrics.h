@@ -3,7 +3,8 @@
 //   agent_tx_bytes_total, agent_rx_bytes_total                writes, reads
 //   agent_tx_requests_num_total, agent_rx_requests_num_total
 //   agent_memory_registered_total, agent_memory_deregistered_total   bytes, each once
-//   agent_xfer_time_us, agent_xfer_post_time_us               histograms
+//   agent_xfer_time_nanoseconds, agent_xfer_post_time_nanoseconds    histograms, of whole numbers:
+//     an exporter writes them as agent_xfer_time_us, agent_xfer_post_time_us
 //   agent_errors_total{status}                                our names of statuses
 //
 // Labels: agent_name, and hostname. They are sums over peers and backends, which NIXL does not

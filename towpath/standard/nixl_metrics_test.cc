@@ -38,10 +38,10 @@ TEST(NixlMetricsTest, peers_and_backends_are_summed_under_their_names) {
   EXPECT_EQ(find(theirs, "agent_tx_bytes_total")->value, Metric({}, {}, std::uint64_t{7}).value);
   EXPECT_EQ(find(theirs, "agent_memory_registered_total")->value,
             Metric({}, {}, std::uint64_t{4096}).value);
-  const auto& time = std::get<BucketCounts>(find(theirs, "agent_xfer_time_us")->value);
-  EXPECT_EQ(time.bounds.front(), 1U) << "microseconds";
+  const auto& time = std::get<BucketCounts>(find(theirs, "agent_xfer_time_nanoseconds")->value);
+  EXPECT_EQ(time.bounds.front(), 1000U);
   EXPECT_EQ(time.total(), 3U);
-  EXPECT_EQ(time.sum, 6U);
+  EXPECT_EQ(time.sum, 6000U);
 }
 
 TEST(NixlMetricsTest, errors_keep_their_status) {

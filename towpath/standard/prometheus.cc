@@ -33,18 +33,25 @@ std::vector<std::string> server_options(const PrometheusOptions& options) {
           "request_timeout_ms", kRequestTimeoutMs};
 }
 
-// Prometheus wants base units: what is recorded in nanoseconds is reported in seconds.
+// How what is recorded in nanoseconds is reported.
+struct TimeUnit {
+  const char* ending;
+  double nanoseconds;
+};
+constexpr TimeUnit kSeconds{"_seconds", 1e9};  // Prometheus wants base units
+constexpr TimeUnit kNixlTimes{"_us", 1e3};
+
 struct Unit {
   std::string name;
-  double scale = 1;
+  double divisor = 1;
 };
-Unit unit_of(const std::string& name) {
+Unit unit_of(const std::string& name, const TimeUnit& times) {
   constexpr std::string_view kOurs = "_nanoseconds";
   if (!name.ends_with(kOurs)) return {name};
-  return {name.substr(0, name.size() - kOurs.size()) + "_seconds", 1e-9};
+  return {name.substr(0, name.size() - kOurs.size()) + times.ending, times.nanoseconds};
 }
 
-double scaled(std::uint64_t value, double scale) { return static_cast<double>(value) * scale; }
+double scaled(std::uint64_t value, double divisor) { return static_cast<double>(value) / divisor; }
 
 MetricType type_of(const Metric& metric) {
   switch (metric.value.index()) {
@@ -61,39 +68,39 @@ void fill(ClientMetric& out, std::uint64_t count, double) {
 void fill(ClientMetric& out, std::int64_t level, double) {
   out.gauge.value = static_cast<double>(level);
 }
-void fill(ClientMetric& out, const HistogramSummary& summary, double scale) {
+void fill(ClientMetric& out, const HistogramSummary& summary, double divisor) {
   out.summary.sample_count = summary.count;
-  out.summary.sample_sum = scaled(summary.sum, scale);
-  out.summary.quantile = {{0.5, scaled(summary.p50, scale)},
-                          {0.9, scaled(summary.p90, scale)},
-                          {0.99, scaled(summary.p99, scale)},
-                          {0.999, scaled(summary.p999, scale)}};
+  out.summary.sample_sum = scaled(summary.sum, divisor);
+  out.summary.quantile = {{0.5, scaled(summary.p50, divisor)},
+                          {0.9, scaled(summary.p90, divisor)},
+                          {0.99, scaled(summary.p99, divisor)},
+                          {0.999, scaled(summary.p999, divisor)}};
 }
-void fill(ClientMetric& out, const BucketCounts& counts, double scale) {
+void fill(ClientMetric& out, const BucketCounts& counts, double divisor) {
   std::uint64_t below = 0;
   for (std::size_t i = 0; i < counts.counts.size(); ++i) {
     below += counts.counts[i];
-    const double bound = i < counts.bounds.size() ? scaled(counts.bounds[i], scale)
+    const double bound = i < counts.bounds.size() ? scaled(counts.bounds[i], divisor)
                                                   : std::numeric_limits<double>::infinity();
     out.histogram.bucket.push_back({below, bound});
   }
   out.histogram.sample_count = below;
-  out.histogram.sample_sum = scaled(counts.sum, scale);
+  out.histogram.sample_sum = scaled(counts.sum, divisor);
 }
 
 // Metrics of one name stand together in a snapshot, by kind within their labels: a name that is
 // used for two kinds becomes two families.
-std::vector<MetricFamily> families_of(const std::vector<Metric>& metrics) {
+std::vector<MetricFamily> families_of(const std::vector<Metric>& metrics, const TimeUnit& times) {
   std::vector<MetricFamily> families;
   for (const Metric& metric : metrics) {
-    const Unit unit = unit_of(metric.name);
+    const Unit unit = unit_of(metric.name, times);
     const MetricType type = type_of(metric);
     if (families.empty() || families.back().name != unit.name || families.back().type != type)
       families.push_back({.name = unit.name, .help = "", .type = type});
     ClientMetric out;
     for (const telemetry::Label& label : metric.labels)
       out.label.push_back({label.name, label.value});
-    std::visit([&](const auto& value) { fill(out, value, unit.scale); }, metric.value);
+    std::visit([&](const auto& value) { fill(out, value, unit.divisor); }, metric.value);
     families.back().metric.push_back(std::move(out));
   }
   return families;
@@ -128,9 +135,9 @@ class Source final : public ::prometheus::Collectable {
 
   std::vector<MetricFamily> Collect() const override {
     const std::vector<Metric> ours = metrics_.snapshot();
-    std::vector<MetricFamily> all = families_of(ours);
+    std::vector<MetricFamily> all = families_of(ours, kSeconds);
     if (nixl_names_) {
-      for (MetricFamily& family : families_of(nixl_metrics(ours, hostname_)))
+      for (MetricFamily& family : families_of(nixl_metrics(ours, hostname_), kNixlTimes))
         all.push_back(std::move(family));
     }
     std::erase_if(all, [&](const auto& family) { return !is_enabled(enabled_, family.name); });

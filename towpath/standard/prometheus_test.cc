@@ -102,6 +102,27 @@ TEST(PrometheusTest, scrape_reports_counters_gauges_and_histograms) {
   EXPECT_THAT(answer, HasSubstr("# TYPE agent_xfer_time_us histogram"));
 }
 
+TEST(PrometheusTest, bounds_that_are_no_whole_microseconds_are_reported_as_they_are) {
+  const std::uint64_t bounds[] = {250, 500, 1500};
+  telemetry::Metrics metrics;
+  telemetry::AgentMeter meter(
+      metrics, {.agent = "decode", .time_bounds = telemetry::BucketBounds::of(bounds).value()});
+  telemetry::Flow& flow = meter.flow({.backend = "shm", .peer = "p"});
+  flow.ended({.time = std::chrono::nanoseconds(400)});
+  flow.ended({.time = std::chrono::nanoseconds(1500)});
+  const auto endpoint = PrometheusEndpoint::open(metrics, {.port = 0}).value();
+  const std::string answer = scrape(endpoint->port());
+  const std::size_t family = answer.find("# TYPE agent_xfer_time_us histogram");
+  ASSERT_NE(family, std::string::npos);
+  const std::string text = answer.substr(family, answer.find("# ", family + 1) - family);
+  EXPECT_THAT(text, HasSubstr(",le=\"0.25\"} 0"));
+  EXPECT_THAT(text, HasSubstr(",le=\"0.5\"} 1"));
+  EXPECT_THAT(text, HasSubstr(",le=\"1.5\"} 2"));
+  EXPECT_THAT(text, HasSubstr(",le=\"+Inf\"} 2"));
+  EXPECT_THAT(text, Not(HasSubstr(",le=\"1\"}")));
+  EXPECT_THAT(text, Not(HasSubstr(",le=\"0\"}")));
+}
+
 TEST(PrometheusTest, names_of_nixl_can_be_left_out) {
   telemetry::Metrics metrics;
   telemetry::AgentMeter meter(metrics, {.agent = "decode"});
