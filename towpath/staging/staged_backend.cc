@@ -168,15 +168,19 @@ std::string StagedBackend::describe_path(const Memory& local, const Memory& remo
 
 // ---- the type
 
+struct Allowed {
+  std::uint64_t otherwise;  ///< where it is not there
+  std::uint64_t most;
+};
+
 /// Takes a number of our own out of the parameters. Errors: invalid_argument.
-Result<std::uint64_t> take(Params& params, const std::string& name, std::uint64_t otherwise) {
+Result<std::uint64_t> take(Params& params, const std::string& name, const Allowed& allowed) {
   const auto found = params.find(name);
-  if (found == params.end()) return otherwise;
+  if (found == params.end()) return allowed.otherwise;
   const auto value = parse_bytes(found->second);
-  constexpr std::uint64_t kMost = 1ULL << 30U;
-  if (!value.ok() || *value == 0 || *value > kMost)
+  if (!value.ok() || *value == 0 || *value > allowed.most)
     return error(Code::invalid_argument, cat(name, "='", printable(found->second), "'"),
-                 cat("use 1 to ", kMost));
+                 cat("use 1 to ", allowed.most));
   params.erase(found);
   return *value;
 }
@@ -184,9 +188,11 @@ Result<std::uint64_t> take(Params& params, const std::string& name, std::uint64_
 Result<std::unique_ptr<Backend>> open_staged(const BackendType& inner, const Devices& devices,
                                              BackendContext context) {
   Slots slots;
-  TOWPATH_TRY(const std::uint64_t count, take(context.params, "staging_slots", slots.count));
-  TOWPATH_TRY(slots.bytes, take(context.params, "staging_bytes", slots.bytes));
-  slots.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, 1024));
+  TOWPATH_TRY(const std::uint64_t count,
+              take(context.params, "staging_slots", {.otherwise = slots.count, .most = 1024}));
+  TOWPATH_TRY(slots.bytes,
+              take(context.params, "staging_bytes", {.otherwise = slots.bytes, .most = kGiB}));
+  slots.count = static_cast<std::uint32_t>(count);
   if (!devices.may_exist()) return inner.open(context);
   TOWPATH_TRY(auto waker, run::Waker::open());
   TOWPATH_TRY(run::Poller poller, run::Poller::open());

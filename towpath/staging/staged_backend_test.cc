@@ -241,5 +241,13 @@ TEST_F(StagedBackendTest, no_device_is_reported_when_its_memory_is_registered) {
   EXPECT_EQ(BackendStand().open(type(), {{"staging_slots", "0"}}).code(), Code::invalid_argument);
 }
 
+TEST_F(StagedBackendTest, more_slots_than_there_may_be_are_refused_and_said) {
+  EXPECT_TRUE(
+      BackendStand().open(type(), {{"staging_slots", "1024"}, {"staging_bytes", "4K"}}).ok());
+  const Status status = BackendStand().open(type(), {{"staging_slots", "1025"}});
+  EXPECT_EQ(status.code(), Code::invalid_argument);
+  EXPECT_NE(status.to_string().find("1 to 1024"), std::string::npos) << status.to_string();
+}
+
 }  // namespace
 }  // namespace towpath::staging
