@@ -66,6 +66,7 @@ class Cache final {
 
   /// So far.
   TierCounts counts() const;
+  kv::TieredCacheFigures figures() const { return cache_->figures(); }
   Faults& faults() { return faults_; }
   void report(Message& summary);
 

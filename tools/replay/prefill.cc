@@ -119,6 +119,8 @@ class Prefill {
     for (std::size_t i = 0; i < more.size(); ++i)
       more[i] = now.found[kPlaces[i]] - seen_.found[kPlaces[i]];
     meter_.found(more);
+    const kv::TieredCacheFigures figures = cache_.figures();
+    meter_.waits(figures.waiting_promotions, figures.waiting_demotions);
     seen_ = now;
   }
 
