@@ -124,7 +124,7 @@ std::unique_ptr<File> open_file(const py::object& path, std::uint64_t size_bytes
   both->region = unwrap(unlocked([&] { return memory::DiskRegion::open(options, both->files); }));
   const auto* const region = both->region.get();
   return std::make_unique<File>(
-      File{std::shared_ptr<const memory::DiskRegion>(std::move(both), region)});
+      File{Handle(std::shared_ptr<const memory::DiskRegion>(std::move(both), region))});
 }
 
 /// Equal extents of a registration, as one entry of a list.
@@ -185,7 +185,7 @@ void bind_registration(py::module_& module) {
 
 memory::SharedRegion to_region(const py::object& object, const std::string& kind) {
   if (py::isinstance<SharedMemory>(object)) return py::cast<const SharedMemory&>(object).region;
-  if (py::isinstance<File>(object)) return py::cast<const File&>(object).region;
+  if (py::isinstance<File>(object)) return py::cast<const File&>(object).region.get();
   Facts facts = facts_of(object);
   RegionDescriptor self{.kind = kind.empty() ? facts.kind : to_kind(kind),
                         .address = facts.address,
@@ -228,11 +228,13 @@ void bind_memory(py::module_& module) {
   py::class_<File>(module, "File", "A file of a fixed size, as memory.")
       .def(py::init(&open_file), py::arg("path"), py::arg("size_bytes"), py::kw_only(),
            py::arg("direct") = "wanted", py::arg("life") = "kept")
-      .def_property_readonly("path", [](const File& self) { return Name{self.region->path()}; })
-      .def_property_readonly("size_bytes", [](const File& self) { return self.region->size(); })
-      .def_property_readonly("direct", [](const File& self) { return self.region->direct(); })
+      .def_property_readonly("path",
+                             [](const File& self) { return Name{self.region.get()->path()}; })
+      .def_property_readonly("size_bytes",
+                             [](const File& self) { return self.region.get()->size(); })
+      .def_property_readonly("direct", [](const File& self) { return self.region.get()->direct(); })
       .def_property_readonly("direct_refusal",
-                             [](const File& self) { return self.region->direct_refusal(); });
+                             [](const File& self) { return self.region.get()->direct_refusal(); });
   bind_registration(module);
 }
 

@@ -45,9 +45,9 @@ struct SharedMemory {
   std::shared_ptr<memory::SharedMemoryRegion> region;
 };
 
-/// towpath.File.
+/// towpath.File. A forked child, which has one too, does not remove it from its parent.
 struct File {
-  std::shared_ptr<const memory::DiskRegion> region;
+  Handle<const memory::DiskRegion> region;
 };
 
 class PyRegistration {

@@ -111,6 +111,20 @@ def test_python_ends_with_everything_still_open_and_a_thread_waiting():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_forked_child_leaves_the_file_of_its_parent_alone(tmp_path):
+    file = towpath.File(tmp_path / "block", 4096, life="removed_on_close")
+    child = os.fork()
+    if child == 0:
+        del file
+        gc.collect()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert (tmp_path / "block").exists()
+    del file
+    gc.collect()
+    assert not (tmp_path / "block").exists()
+
+
 def test_a_forked_child_leaves_the_agent_of_its_parent_alone():
     agent = towpath.Agent("forks", ["shm"])
     known = agent.register(numpy.zeros(100, numpy.uint8))
