@@ -1,5 +1,6 @@
 #include "bindings/python/src/connector.h"
 
+#include <cstdint>
 #include <map>
 #include <variant>
 
@@ -260,6 +261,13 @@ std::uint64_t number(const py::dict& from, const char* name) {
   return to_u64(py::object(from[name]).ptr());
 }
 
+std::uint32_t rank_of(const py::dict& place) {
+  const std::uint64_t rank = number(place, "rank");
+  if (rank > UINT32_MAX)
+    raise(error(Code::invalid_argument, cat("rank ", rank), "a rank has 32 bits at most"));
+  return static_cast<std::uint32_t>(rank);
+}
+
 /// How blocks are kept; the shape of the engine's cache is known by then.
 void to_keeping(const py::dict& reported, standard::ConnectorNodeOptions& options) {
   const auto text = [&](const char* name) { return py::cast<Name>(reported[name]).value; };
@@ -307,7 +315,7 @@ std::unique_ptr<Worker> make_worker(const py::list& caches, const std::string& k
                  .format = heads_first ? layout::BlockFormat::hnd : layout::BlockFormat::nhd},
       .kind = layout::layer_separate(kind == "block" ? layout::BlockDimension::first
                                                      : layout::BlockDimension::second),
-      .rank = static_cast<std::uint32_t>(number(place, "rank")),
+      .rank = rank_of(place),
       .first_layer = number(place, "first_layer"),
       .first_head = number(place, "first_head"),
       .peers = to_peers(peers)};

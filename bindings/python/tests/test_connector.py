@@ -49,6 +49,12 @@ AXES = {
 }
 
 
+def test_a_rank_that_does_not_fit_is_refused():
+    for rank, why in ((1 << 32, towpath.InvalidArgument), (1 << 64, OverflowError)):
+        with pytest.raises(why):
+            Worker(caches(), name_space="m", rank=rank)
+
+
 def content(block, shape):
     """What computing the prompt's block of that number gives."""
     return numpy.random.default_rng(block).random(shape).astype(numpy.float16)
