@@ -182,8 +182,9 @@ class MessageEndpoint {
   /// they are until rest->done(); together with the buffer at most the carrier's longest message.
   /// `into`: a device of the receiver's, in a room of which it is to arrive: only where the
   /// carriers of both sides take devices, and the receiver has given it some. Errors: peer_lost,
-  /// exhausted (out of memory); after an error rest->done() was called too. A std::bad_alloc: the
-  /// endpoint is of no use any more.
+  /// exhausted (out of memory); after an error rest->done() was called too. Of a connection that
+  /// cannot be written any more on_broken() reports it, after what has come was delivered. A
+  /// std::bad_alloc: the endpoint is of no use any more.
   virtual Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest = nullptr,
                       std::uint64_t rest_bytes = 0, std::optional<unsigned> into = {}) = 0;
   /// The same for a message that stands in a room, prefix and all: `bytes` of it from `offset` on.

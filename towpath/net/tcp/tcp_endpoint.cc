@@ -5,6 +5,7 @@
 
 #include <towpath/core/format.h>
 #include <towpath/net/tcp/tcp_endpoint.h>
+#include <towpath/net/unproven.h>
 
 namespace towpath::net {
 namespace {
@@ -50,12 +51,9 @@ Status TcpEndpoint::take_over(std::unique_ptr<sys::ByteStream> stream) {
 void TcpEndpoint::on_reached(std::unique_ptr<sys::ByteStream> stream) {
   dialler_.reset();
   path_ = to_string(to_address(peer_of(stream->fd())));  // as TcpWorker::paths() has it
-  Status open = take_over(std::move(stream));
-  if (open.ok()) {
-    admit();
-    open = sender_.leave_all(*stream_);
-  }
-  if (!open.ok()) return breaks(open);
+  if (const Status open = take_over(std::move(stream)); !open.ok()) return breaks(open);
+  admit();
+  leave();
   watch_room();
 }
 
@@ -66,18 +64,35 @@ void TcpEndpoint::admit() {
 // ---- Events
 
 void TcpEndpoint::on_event(const run::PollEvent& event) {
+  if (event.writable) leave();
   Status went;
-  if (event.writable) went = sender_.leave_all(*stream_);
-  if (went.ok() && (event.readable || event.broken)) went = hear();
+  if (event.readable || event.broken || !unsendable_.ok()) went = hear();
+  if (!unsendable_.ok() && (!went.ok() || !has_more())) went = unsendable_;
   if (!went.ok()) return breaks(went);
   note_rest();
   watch_room();
 }
 
+void TcpEndpoint::leave() {
+  if (unsendable_.ok()) note_unsendable(sender_.leave_all(*stream_));
+}
+
+// It breaks in the next turns, when what has come was heard.
+void TcpEndpoint::note_unsendable(Status why) {
+  if (why.ok()) return;
+  unsendable_ = std::move(why);
+  context_.loop.note_rest(tag_);
+}
+
+bool TcpEndpoint::has_more() const noexcept {
+  return (receiver_ && receiver_->has_rest()) || stream_->buffered_bytes() > 0 ||
+         has_input(stream_->fd());
+}
+
 void TcpEndpoint::note_rest() {
   if (!stream_) return;
-  if (receiver_ ? receiver_->has_rest() : stream_->buffered_bytes() > 0)
-    context_.loop.note_rest(tag_);
+  const bool has_rest = receiver_ ? receiver_->has_rest() : stream_->buffered_bytes() > 0;
+  if (has_rest || !unsendable_.ok()) context_.loop.note_rest(tag_);
 }
 
 Status TcpEndpoint::hear() {
@@ -91,8 +106,9 @@ Status TcpEndpoint::hear() {
 }
 
 void TcpEndpoint::watch_room() {
-  if (!stream_ || wants_writable_ == (sender_.unsent() > 0)) return;
-  wants_writable_ = sender_.unsent() > 0;
+  const bool wants = sender_.unsent() > 0 && unsendable_.ok();
+  if (!stream_ || wants_writable_ == wants) return;
+  wants_writable_ = wants;
   context_.loop.want_writable(stream_->fd(), tag_, wants_writable_);
 }
 
@@ -117,8 +133,14 @@ Status TcpEndpoint::send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest
     sender_.drop(std::move(buffer), rest);
     return error(Code::peer_lost, "the connection is broken");
   }
+  if (!unsendable_.ok()) {  // on_broken() comes
+    sender_.drop(std::move(buffer), rest);
+    return {};
+  }
   if (receiver_) receiver_->note_answered(buffer->size + rest_bytes);
-  TOWPATH_TRY(sender_.send(stream_.get(), std::move(buffer), rest, rest_bytes));
+  Status sent = sender_.send(stream_.get(), std::move(buffer), rest, rest_bytes);
+  if (sent.code() == Code::exhausted) return sent;
+  note_unsendable(std::move(sent));
   watch_room();
   return {};
 }

@@ -3,6 +3,9 @@
 //   dial()   [ dialling ] --an answer that its listener accepts----+--> [ open ] --> over
 //   accept() [ one short message at a time ] --admit()-------------+
 //
+// What has come is heard before the endpoint breaks, also where nothing can be sent any more: a
+// peer that ends says why, and closes.
+//
 // Thread: one at a time.
 #pragma once
 
@@ -68,7 +71,10 @@ class TcpEndpoint final : public MessageEndpoint,
   void on_unreachable(const Status& why) override { breaks(why); }
 
   Status take_over(std::unique_ptr<sys::ByteStream> stream);
+  void leave();
+  void note_unsendable(Status why);
   Status hear();
+  bool has_more() const noexcept;
   void note_rest();
   void watch_room();
   void hang_up();
@@ -84,6 +90,7 @@ class TcpEndpoint final : public MessageEndpoint,
   TcpFirstMessage first_;                ///< until the other side is admitted
   std::optional<TcpReceiver> receiver_;  ///< from then on; reads `stream_`
   std::string path_;                     ///< that was dialled and reached
+  Status unsendable_;                    ///< why nothing leaves any more
   bool wants_writable_ = false;
   bool is_broken_ = false;
 };

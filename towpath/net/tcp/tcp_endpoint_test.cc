@@ -26,11 +26,16 @@ class Holding final : public sys::ByteStream {
     held.erase(0, some);
     return Read{.size_bytes = some};
   }
-  Result<std::size_t> write_some(ConstByteSpan from) override { return from.size(); }
+  Result<std::size_t> write_some(ConstByteSpan from) override {
+    if (is_cut) return error(Code::peer_lost, "cut");
+    return is_full ? 0 : from.size();
+  }
   std::size_t buffered_bytes() const noexcept override { return held.size(); }
   int fd() const noexcept override { return socket_.get(); }
 
   std::string held;
+  bool is_full = false;
+  bool is_cut = false;  ///< for what is written
 
  private:
   const sys::Fd socket_;
@@ -61,6 +66,12 @@ class TcpEndpointTest : public ::testing::Test {
     buffer.body_bytes = kMessageBytes - 10;
     std::ranges::fill(buffer.room(), std::byte{'x'});
     for (int i = 0; i < messages; ++i) stream_->held += as_text(buffer.with_prefix());
+  }
+  Status send() {
+    auto buffer = buffers_.take();
+    buffer->size = 10;
+    std::ranges::fill(buffer->room().first(buffer->size), std::byte{'x'});
+    return endpoint_->send(std::move(buffer), nullptr, 0, {});
   }
   void socket_speaks() { ASSERT_EQ(::send(far_.get(), "x", 1, 0), 1); }
   void socket_is_silent() {
@@ -107,6 +118,31 @@ TEST_F(TcpEndpointTest, what_came_before_the_stream_was_taken_over_is_heard) {
   other.admit();
   EXPECT_TRUE(loop_.turn());
   EXPECT_EQ(listener_.heard, 1);
+}
+
+TEST_F(TcpEndpointTest, what_has_come_is_heard_though_nothing_can_be_sent) {
+  hold(100);
+  EXPECT_TRUE(send().ok());
+  stream_->is_cut = true;
+  EXPECT_TRUE(send().ok());
+  EXPECT_TRUE(send().ok()) << "nobody is to end it before it is heard";
+  EXPECT_TRUE(listener_.broken.ok());
+  for (int i = 0; i < 20 && loop_.turn(); ++i) {
+  }
+  EXPECT_EQ(listener_.heard, 100);
+  EXPECT_EQ(listener_.broken.message(), "cut");
+  EXPECT_EQ(send().code(), Code::peer_lost);
+}
+
+TEST_F(TcpEndpointTest, what_has_come_is_heard_though_what_waits_cannot_leave) {
+  stream_->is_full = true;
+  EXPECT_TRUE(send().ok());
+  EXPECT_EQ(endpoint_->unsent(), 1U);
+  hold(1);
+  stream_->is_cut = true;
+  EXPECT_TRUE(loop_.turn());
+  EXPECT_EQ(listener_.heard, 1);
+  EXPECT_EQ(listener_.broken.message(), "cut");
 }
 
 TEST_F(TcpEndpointTest, rest_of_an_endpoint_that_is_gone_is_nobodys) {

@@ -34,6 +34,7 @@ class TlsStream final : public sys::ByteStream {
   static int pull(BIO* bio, char* into, int size);
   static int push(BIO* bio, const char* from, int size);
   static long control(BIO* bio, int command, long, void*);
+  std::size_t put(ConstByteSpan bytes);
 
   bool is_proven() const;
   Status after(int returned);
@@ -41,7 +42,8 @@ class TlsStream final : public sys::ByteStream {
 
   TlsStreamParts parts_;
   SSL* const ssl_;
-  Status broken_;  // what the stream below has said, and from then on every call says
+  Status broken_;      // from then on every call says it
+  Status unwritable_;  // the same of writing alone, by the stream below
   bool ended_ = false;
   bool waits_for_input_ = false;
   bool is_through_ = false;  // with the handshake: OpenSSL forgets it at the first failure
@@ -88,15 +90,21 @@ int TlsStream::pull(BIO* bio, char* into, int size) {
 int TlsStream::push(BIO* bio, const char* from, int size) {
   TlsStream& stream = self(bio);
   BIO_clear_retry_flags(bio);
-  const auto sent = stream.parts_.inner->write_some(
+  const std::size_t sent = stream.put(
       ConstByteSpan(reinterpret_cast<const std::byte*>(from), static_cast<std::size_t>(size)));
-  if (!sent.ok()) {
-    stream.broken_ = sent.status();
-    return -1;
-  }
-  if (*sent > 0) return static_cast<int>(*sent);
+  if (sent > 0) return static_cast<int>(sent);
   BIO_set_retry_write(bio);
   return -1;
+}
+
+// What the stream below takes. Once that takes no more at all, everything, and OpenSSL hears
+// nothing of it: what has come can be read all the same.
+std::size_t TlsStream::put(ConstByteSpan bytes) {
+  if (!unwritable_.ok()) return bytes.size();
+  const auto sent = parts_.inner->write_some(bytes);
+  if (sent.ok()) return *sent;
+  unwritable_ = sent.status();
+  return bytes.size();
 }
 
 long TlsStream::control(BIO* bio, int command, long, void*) {
@@ -151,14 +159,17 @@ Result<sys::ByteStream::Read> TlsStream::read_some(ByteSpan into) {
   TOWPATH_TRY(broken_);
   ERR_clear_error();
   TOWPATH_TRY(after(SSL_read_ex(ssl_, into.data(), into.size(), &size)));
+  if (!is_through_) TOWPATH_TRY(unwritable_);
   return Read{.size_bytes = size, .ended = ended_ && size == 0};
 }
 
 Result<std::size_t> TlsStream::write_some(ConstByteSpan from) {
   std::size_t size = 0;
   TOWPATH_TRY(broken_);
+  TOWPATH_TRY(unwritable_);
   ERR_clear_error();
   TOWPATH_TRY(after(SSL_write_ex(ssl_, from.data(), from.size(), &size)));
+  TOWPATH_TRY(unwritable_);
   if (size == 0 && ended_)
     return error(Code::peer_lost, "the peer closed during the TLS handshake");
   return size;

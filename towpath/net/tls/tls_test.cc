@@ -26,6 +26,7 @@ class Wire final : public sys::ByteStream {
       : inner_(std::move(inner)), seen_(&seen), flip_(flip) {}
   Result<Read> read_some(ByteSpan into) override { return inner_->read_some(into); }
   Result<std::size_t> write_some(ConstByteSpan from) override {
+    if (is_cut_) return error(Code::peer_lost, "cut");
     Bytes bytes(from.begin(), from.end());
     const std::size_t at = flip_ - seen_->size();
     if (flip_ >= seen_->size() && at < bytes.size()) bytes[at] ^= std::byte{1};
@@ -36,8 +37,11 @@ class Wire final : public sys::ByteStream {
   int fd() const noexcept override { return inner_->fd(); }
   // In the record that is written next.
   void flip_next() { flip_ = seen_->size() + 8; }
+  // Nothing more is written; what comes the other way still does.
+  void cut() { is_cut_ = true; }
 
  private:
+  bool is_cut_ = false;
   Stream inner_;
   std::string* seen_;
   std::size_t flip_;
@@ -158,6 +162,34 @@ TEST(TlsTest, byte_that_is_altered_after_the_handshake_is_no_matter_of_tokens) {
   EXPECT_EQ(talk.heard.status.code(), Code::corrupt) << talk.heard.status.to_string();
   Bytes into(100);
   EXPECT_EQ(talk.from->read_some(into).code(), Code::corrupt) << "by the alert";
+}
+
+TEST(TlsTest, what_has_come_is_read_though_nothing_can_be_written) {
+  std::string seen;
+  auto [near, far] = sys::make_memory_streams();
+  auto wire = std::make_unique<Wire>(std::move(near), seen);
+  Wire& half = *wire;
+  Talk talk(TlsContext::from_token(token())->client(std::move(wire), "host"),
+            TlsContext::from_token(token())->server(std::move(far)));
+  talk.send("heard");
+  ASSERT_EQ(talk.to->write_some(as_bytes("goodbye")).value(), 7U);
+  half.cut();
+  EXPECT_EQ(talk.from->write_some(as_bytes("too late")).code(), Code::peer_lost);
+  Bytes into(100);
+  const auto read = talk.from->read_some(into);
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(as_text(ConstByteSpan(into).first(read->size_bytes)), "goodbye");
+  EXPECT_EQ(talk.from->write_some(as_bytes("too late")).code(), Code::peer_lost);
+}
+
+TEST(TlsTest, stream_that_cannot_be_written_ends_a_handshake) {
+  std::string seen;
+  auto [near, far] = sys::make_memory_streams();
+  auto wire = std::make_unique<Wire>(std::move(near), seen);
+  wire->cut();
+  const Stream client = TlsContext::from_token(token())->client(std::move(wire), "host");
+  Bytes into(100);
+  EXPECT_EQ(client->read_some(into).code(), Code::peer_lost);
 }
 
 TEST(TlsTest, peer_that_closes_in_the_handshake_is_lost) {
