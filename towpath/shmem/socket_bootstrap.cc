@@ -26,6 +26,8 @@ constexpr std::size_t kMaxPerSource = kMaxUnauthenticated / 2;
 /// many PEs come at once, a handshake of TLS takes a while.
 constexpr Duration kUntilKnown = std::chrono::seconds(5);
 constexpr Duration kSilence = std::chrono::seconds(2);
+/// How long nobody is let in where no descriptor is free.
+constexpr Duration kClosedFor = std::chrono::milliseconds(100);
 constexpr std::size_t kReadBudget = std::size_t{1} << 20U;
 
 using Stream = std::unique_ptr<sys::ByteStream>;
@@ -72,10 +74,9 @@ class SocketBootstrap::Host {
         failed = listener.status();
         continue;
       }
-      TOWPATH_TRY(poller_->add(listener->fd(), listeners_.size()));
       listeners_.push_back(*std::move(listener));
     }
-    return listeners_.empty() ? failed : Status();
+    return listeners_.empty() ? failed : watch_listeners();
   }
 
   /// What all say, when they have, at the latest by `deadline`.
@@ -85,6 +86,7 @@ class SocketBootstrap::Host {
     for (Guest& guest : guests_) serve(guest);  // what came before this round
     while (lost_.ok() && std::ranges::any_of(reported_, [](const auto& said) { return !said; })) {
       if (deadline.expired(clock_)) return missing();
+      if (closed_until_ <= clock_.now()) open_again();
       const auto events = poller_->wait(next_turn(deadline).remaining(clock_));
       for (const run::PollEvent& event : events)
         if (event.tag < listeners_.size())
@@ -128,9 +130,29 @@ class SocketBootstrap::Host {
     std::optional<std::uint32_t> pe;
   };
 
+  Status watch_listeners() {
+    closed_until_ = Instant::never();
+    for (std::size_t i = 0; i < listeners_.size(); ++i)
+      TOWPATH_TRY(poller_->add(listeners_[i].fd(), i));
+    return {};
+  }
+
+  void open_again() {
+    if (const Status watched = watch_listeners(); !watched.ok()) close_for_now(watched);
+  }
+
+  /// They would be reported again and again.
+  void close_for_now(const Status& why) {
+    last_refusal_ = why;
+    if (closed_until_ != Instant::never()) return;
+    closed_until_ = clock_.now() + kClosedFor;
+    for (const net::Listener& listener : listeners_) (void)poller_->remove(listener.fd());
+  }
+
   void let_in(net::Listener& listener) {
     auto accepted = listener.accept();
-    if (!accepted.ok() || !*accepted) return;
+    if (!accepted.ok()) return close_for_now(accepted.status());
+    if (!*accepted) return;
     const int fd = accepted->get();
     const bool is_local = net::is_local(listener.address());
     const net::Source source = is_local ? net::Source{} : net::source_of(net::peer_of(fd));
@@ -190,6 +212,7 @@ class SocketBootstrap::Host {
 
   /// When there is something to do though nobody says anything.
   run::Deadline next_turn(run::Deadline deadline) const {
+    deadline = run::Deadline::earlier(deadline, run::Deadline(closed_until_));
     for (const Guest& guest : guests_)
       if (!guest.pe) deadline = run::Deadline::earlier(deadline, run::Deadline(guest.ends_at));
     return deadline;
@@ -293,6 +316,7 @@ class SocketBootstrap::Host {
   const sys::SystemClock clock_;
   std::optional<run::Poller> poller_;
   std::vector<net::Listener> listeners_;
+  Instant closed_until_ = Instant::never();  // while they are not watched
   std::list<Guest> guests_;
   std::vector<std::optional<Bytes>> reported_;  // by PE, of this round
   bool has_reported_ = false;                   // a round

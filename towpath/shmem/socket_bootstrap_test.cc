@@ -14,6 +14,7 @@
 #include <towpath/shmem/socket_bootstrap.h>
 #include <towpath/sys/byte_stream.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/few_descriptors.h>
 
 namespace towpath::shmem {
 namespace {
@@ -62,6 +63,18 @@ class SocketBootstrapTest : public ::testing::Test {
       return all.size() == count || host_has_ended_;
     })) << "PE 0 does not listen";
     return all;
+  }
+
+  /// Until PE 0 has closed them, since they speak no TLS.
+  static void hang_up_on(std::vector<std::unique_ptr<sys::ByteStream>> all) {
+    Bytes into(100);
+    for (const auto& each : all) {
+      EXPECT_TRUE(each->write_some(as_bytes("no TLS")).ok());
+      EXPECT_TRUE(run::eventually([&] {
+        const auto read = each->read_some(into);
+        return !read.ok() || read->ended;
+      }));
+    }
   }
 
   sys::TemporaryDirectory directory_ = sys::TemporaryDirectory::create().value();
@@ -131,6 +144,23 @@ TEST_F(SocketBootstrapTest, too_many_silent_connections_are_named) {
         const auto silent = open_silent(65);
         host.join();
         return heard.status().to_string().find("proven nothing") != std::string::npos;
+      },
+      std::chrono::milliseconds(200)))
+      << heard.status().to_string();
+  EXPECT_EQ(heard.code(), Code::timed_out);
+}
+
+TEST_F(SocketBootstrapTest, lack_of_descriptors_is_named) {
+  Result<std::vector<Bytes>> heard = error(Code::internal, "nothing", "none");
+  EXPECT_TRUE(run::with_timeout(
+      [&](Duration timeout) {
+        timeout_ = timeout;
+        std::jthread host = start_host(2, heard);
+        hang_up_on(open_silent(1));  // so it opens nothing any more but for newcomers
+        const sys::testing::FewDescriptors few(1);
+        const auto newcomer = open_silent(1);  // which takes the last
+        host.join();
+        return heard.status().to_string().find("cannot accept") != std::string::npos;
       },
       std::chrono::milliseconds(200)))
       << heard.status().to_string();
