@@ -35,6 +35,8 @@ class TlsStream final : public sys::ByteStream {
   static int push(BIO* bio, const char* from, int size);
   static long control(BIO* bio, int command, long, void*);
   std::size_t put(ConstByteSpan bytes);
+  std::size_t put_in_order(ConstByteSpan bytes);
+  Status renew_key();
 
   bool is_proven() const;
   Status after(int returned);
@@ -46,8 +48,11 @@ class TlsStream final : public sys::ByteStream {
   Status unwritable_;  // the same of writing alone, by the stream below
   bool ended_ = false;
   bool waits_for_input_ = false;
-  bool is_through_ = false;  // with the handshake: OpenSSL forgets it at the first failure
-  Bytes joined_;             // short parts, which go together
+  bool is_through_ = false;    // with the handshake: OpenSSL forgets it at the first failure
+  Bytes joined_;               // short parts, which go together
+  std::uint64_t records_ = 0;  // that were written with this key
+  bool is_renewing_ = false;   // it
+  Bytes held_;                 // of the message about that, what the stream below has not taken
 };
 
 /// Of a record's plain bytes (RFC 8446, 5.1).
@@ -90,7 +95,7 @@ int TlsStream::pull(BIO* bio, char* into, int size) {
 int TlsStream::push(BIO* bio, const char* from, int size) {
   TlsStream& stream = self(bio);
   BIO_clear_retry_flags(bio);
-  const std::size_t sent = stream.put(
+  const std::size_t sent = stream.put_in_order(
       ConstByteSpan(reinterpret_cast<const std::byte*>(from), static_cast<std::size_t>(size)));
   if (sent > 0) return static_cast<int>(sent);
   BIO_set_retry_write(bio);
@@ -104,6 +109,17 @@ std::size_t TlsStream::put(ConstByteSpan bytes) {
   const auto sent = parts_.inner->write_some(bytes);
   if (sent.ok()) return *sent;
   unwritable_ = sent.status();
+  return bytes.size();
+}
+
+// All of a message about keys is taken: one that waits in OpenSSL would keep it from reading, and
+// two sides that are both full would wait for each other.
+std::size_t TlsStream::put_in_order(ConstByteSpan bytes) {
+  if (!held_.empty())
+    held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(put(held_)));
+  const std::size_t sent = held_.empty() ? put(bytes) : 0;
+  if (!is_renewing_) return sent;
+  held_.insert(held_.end(), bytes.begin() + static_cast<std::ptrdiff_t>(sent), bytes.end());
   return bytes.size();
 }
 
@@ -172,7 +188,21 @@ Result<std::size_t> TlsStream::write_some(ConstByteSpan from) {
   TOWPATH_TRY(unwritable_);
   if (size == 0 && ended_)
     return error(Code::peer_lost, "the peer closed during the TLS handshake");
+  records_ += (size + kRecordBytes - 1) / kRecordBytes;
+  if (records_ >= parts_.records_per_key) TOWPATH_TRY(renew_key());
   return size;
+}
+
+// Of what this side writes. No record is half written now.
+Status TlsStream::renew_key() {
+  constexpr std::size_t kMostBytes = 256;  // of a KeyUpdate, which has 27
+  held_.reserve(held_.size() + kMostBytes);
+  is_renewing_ = true;
+  int done = SSL_key_update(ssl_, SSL_KEY_UPDATE_NOT_REQUESTED);
+  if (done == 1) done = SSL_do_handshake(ssl_);
+  is_renewing_ = false;
+  records_ = 0;
+  return after(done);
 }
 
 // As much as there is: a record at a time, and what is left of the last one.

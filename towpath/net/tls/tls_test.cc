@@ -9,6 +9,8 @@
 
 #include <towpath/net/tls/test_authorities.h>
 #include <towpath/net/tls/tls_context.h>
+#include <towpath/net/tls/tls_library.h>
+#include <towpath/net/tls/tls_stream.h>
 
 namespace towpath::net {
 namespace {
@@ -190,6 +192,46 @@ TEST(TlsTest, stream_that_cannot_be_written_ends_a_handshake) {
   const Stream client = TlsContext::from_token(token())->client(std::move(wire), "host");
   Bytes into(100);
   EXPECT_EQ(client->read_some(into).code(), Code::peer_lost);
+}
+
+// Counts the messages about keys that a side writes.
+void count_key_updates(int writes, int, int type, const void* bytes, std::size_t size, SSL*,
+                       void* count) {
+  if (writes != 0 && type == SSL3_RT_HANDSHAKE && size > 0 &&
+      *static_cast<const std::uint8_t*>(bytes) == SSL3_MT_KEY_UPDATE)
+    ++*static_cast<int*>(count);
+}
+
+TEST(TlsTest, key_is_renewed_before_it_is_worn_out) {
+  TlsContext::Library library;
+  use_pre_shared_key(library, derive_key(as_bytes("a secret of both"), {}, "a test"));
+  int renewed = 0;
+  SSL_CTX_set_msg_callback(library.client.get(), count_key_updates);
+  SSL_CTX_set_msg_callback_arg(library.client.get(), &renewed);
+  const std::string text(200'000, 'x');
+  for (const sys::MemoryStreamOptions& options :
+       {sys::MemoryStreamOptions{}, sys::MemoryStreamOptions{.capacity_bytes = 100},
+        sys::MemoryStreamOptions{.most_per_write = 1}}) {
+    renewed = 0;
+    auto [near, far] = sys::make_memory_streams(options);
+    Talk talk(make_tls_stream({.context = nullptr,
+                               .library = &library,
+                               .inner = std::move(near),
+                               .role = TlsRole::client,
+                               .host = "host",
+                               .records_per_key = 3}),
+              make_tls_stream({.context = nullptr,
+                               .library = &library,
+                               .inner = std::move(far),
+                               .role = TlsRole::server,
+                               .records_per_key = 3}));
+    talk.send(text);
+    EXPECT_TRUE(talk.heard.text == text) << talk.heard.status.to_string();
+    EXPECT_GT(renewed, 0) << "thirteen records, in one call or in some";
+    Talk back(std::move(talk.to), std::move(talk.from));
+    back.send(text);
+    EXPECT_TRUE(back.heard.text == text) << back.heard.status.to_string();
+  }
 }
 
 TEST(TlsTest, peer_that_closes_in_the_handshake_is_lost) {
