@@ -271,7 +271,10 @@ Status TlsStream::failed() const {
   if (is_through_ && !refuses_us(reason))
     return error(Code::corrupt, cat("TLS was broken off: ", to_text(first)),
                  "bytes were altered on their path, or one side is faulty");
-  return error(Code::denied, cat("the TLS handshake failed: ", to_text(first)),
+  const long verdict = SSL_get_verify_result(ssl_);
+  const std::string why =
+      verdict == X509_V_OK ? std::string() : cat(": ", X509_verify_cert_error_string(verdict));
+  return error(Code::denied, cat("the TLS handshake failed: ", to_text(first), why),
                parts_.library->key
                    ? "give both sides the same token"
                    : "use certificates that name the host and come from the authority of both");
