@@ -25,6 +25,11 @@ constexpr Duration kConnectAgain = std::chrono::milliseconds(2);
 constexpr Duration kShortestPause = std::chrono::milliseconds(10);
 constexpr Duration kLongestPause = std::chrono::milliseconds(160);
 
+// How long an address of several may take to connect before the next is tried: doubled from the
+// first to the last. Source: RFC 8305, section 5 (Connection Attempt Delay).
+constexpr Duration kShortestTurn = std::chrono::milliseconds(250);
+constexpr Duration kLongestTurn = std::chrono::seconds(2);
+
 // What a reply means as the answer to `request`.
 Result<Bytes> meaning(const Frame& request, Frame reply) {
   if (reply.kind == FrameKind::refused) return reply.why;
@@ -62,11 +67,13 @@ struct PeerClient::Request {
   Frame frame;
   run::Deadline deadline;
   FetchDone done;
-  std::vector<net::Endpoint> endpoints;        // of a TCP address; tried one after the other
+  std::vector<net::Endpoint> endpoints;        // of a TCP address; tried in turn
   std::shared_ptr<const net::TlsContext> tls;  // the same
   std::size_t endpoint = 0;
   std::optional<net::FramedConnection> connection;
   bool watches_writable = false;
+  Instant leave_at = Instant::never();  // for the next endpoint, if this one is not connected then
+  Duration turn = kShortestTurn;
   Instant connect_at{0};  // not before
   Status closed;          // how the last one ended that was closed without a word
   Duration pause = kShortestPause;
@@ -146,8 +153,8 @@ std::size_t PeerClient::progress() {
   waker_->clear();
   timer_.clear();
   for (const auto& [id, request] : requests_) {
-    if (request.deadline.at() <= now || (!request.connection && request.connect_at <= now))
-      due.push_back(id);
+    const Instant turn = request.connection ? request.leave_at : request.connect_at;
+    if (request.deadline.at() <= now || turn <= now) due.push_back(id);
   }
   std::size_t called = 0;
   for (const FetchId id : due) {
@@ -170,6 +177,7 @@ std::size_t PeerClient::progress() {
 
 // The answer, or nothing while there is none.
 Result<std::optional<Bytes>> PeerClient::step(FetchId id, Request& request) {
+  if (request.connection && request.leave_at <= clock_->now()) leave_endpoint(request);
   if (!request.connection && request.connect_at <= clock_->now()) TOWPATH_TRY(connect(id, request));
   if (request.connection) {
     TOWPATH_TRY(auto metadata, talk(id, request));
@@ -206,6 +214,9 @@ Status PeerClient::connect(FetchId id, Request& request) {
   TOWPATH_TRY(poller_.add((*stream)->fd(), id, {.readable = true, .writable = true}));
   request.connection.emplace(*std::move(stream), frame_limits(options_.max_metadata_bytes));
   request.watches_writable = true;
+  const bool is_only = request.endpoints.size() < 2;
+  request.leave_at = is_only ? Instant::never() : clock_->now() + request.turn;
+  request.turn = std::min(2 * request.turn, kLongestTurn);
   request.connection->send(net::make_hello(kMetadataService));
   request.connection->send(encode(request.frame));
   return {};
@@ -213,13 +224,24 @@ Status PeerClient::connect(FetchId id, Request& request) {
 
 // A name may stand for several addresses, and somebody listens at one of them only.
 bool PeerClient::try_next_endpoint(Request& request, const Status& failed) const {
-  if (failed.code() != Code::unavailable || request.endpoint + 1 >= request.endpoints.size())
-    return false;
-  ++request.endpoint;
+  if (failed.code() != Code::unavailable || request.endpoints.size() < 2) return false;
+  request.endpoints.erase(request.endpoints.begin() +
+                          static_cast<std::ptrdiff_t>(request.endpoint));
+  request.endpoint %= request.endpoints.size();
   request.connection.reset();
   request.connect_at = clock_->now();
   waker_->wake();
   return true;
+}
+
+// A dead address must not use up the time of all; it has another turn if no other connects.
+void PeerClient::leave_endpoint(Request& request) const {
+  request.leave_at = Instant::never();
+  const bool is_connected = net::peer_of(request.connection->fd()).storage.ss_family != AF_UNSPEC;
+  if (is_connected) return;
+  request.endpoint = (request.endpoint + 1) % request.endpoints.size();
+  request.connection.reset();
+  request.connect_at = clock_->now();
 }
 
 // Closed in the middle of an answer it had a place: that is a failure, which is reported.
@@ -259,7 +281,7 @@ void PeerClient::arm_timer() {
   Instant first = Instant::never();
   for (const auto& [id, request] : requests_) {
     first = std::min(first, request.deadline.at());
-    if (!request.connection) first = std::min(first, request.connect_at);
+    first = std::min(first, request.connection ? request.leave_at : request.connect_at);
   }
   timer_.arm(first);
 }

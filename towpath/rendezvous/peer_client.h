@@ -44,14 +44,14 @@ class PeerClient {
   PeerClient& operator=(const PeerClient&) = delete;
 
   /// Asks who listens at `from` for metadata. A host that is a name is looked up at once (see
-  /// net::resolve). Errors now: invalid_argument, exhausted (too many requests), denied (TCP
-  /// without TLS), and those of resolve() and options.tls.
-  /// Closed without a word, it connects again until the deadline: a listener that has no place for
-  /// us closes so, and may have one soon.
-  /// Errors heard: not_found (nobody listens at this local address, or not under this name),
-  /// unavailable (nobody listens at this TCP address, or it closed in the middle of an answer, or
-  /// without one until the deadline), timed_out, denied (another user listens, or one of us has not
-  /// proven itself), corrupt.
+  /// net::resolve); its addresses are dialled in turn, each for 250 ms at first, until one
+  /// connects. Errors now: invalid_argument, exhausted (too many requests), denied (TCP without
+  /// TLS), and those of resolve() and options.tls. Closed without a word, it connects again until
+  /// the deadline: a listener that has no place for us closes so, and may have one soon. Errors
+  /// heard: not_found (nobody listens at this local address, or not under this name), unavailable
+  /// (nobody listens at this TCP address, or it closed in the middle of an answer, or without one
+  /// until the deadline), timed_out, denied (another user listens, or one of us has not proven
+  /// itself), corrupt.
   Result<FetchId> fetch(const net::Address& from, const MetadataName& name, run::Deadline deadline,
                         FetchDone done);
   /// Brings metadata, or the word that it is withdrawn, to who listens at `to`. Errors as above,
@@ -81,6 +81,7 @@ class PeerClient {
   Status connect(FetchId id, Request& request);
   Result<std::unique_ptr<sys::ByteStream>> reach(const Request& request) const;
   bool try_next_endpoint(Request& request, const Status& failed) const;
+  void leave_endpoint(Request& request) const;
   bool connect_again(Request& request, const Status& failed) const;
   Result<std::optional<Bytes>> talk(FetchId id, Request& request);
   void arm_timer();

@@ -1,4 +1,5 @@
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -59,6 +60,30 @@ class PeerClientTest : public testing::Test {
       (void)peer.is_closed();
       return peer.write(frame) == frame.size();
     }));
+  }
+
+  // In a child, where "two.test" has two addresses: the listener is at the second, and its port at
+  // the first is free.
+  void behind_two_addresses(const std::function<void(const net::TcpAddress& first)>& body) {
+    const auto directory = sys::TemporaryDirectory::create();
+    ASSERT_TRUE(directory.ok());
+    std::ofstream(directory->file("hosts")) << "127.0.0.1 two.test\n127.0.0.2 two.test\n";
+    EXPECT_TRUE(sys::testing::passes_in_child([&] {
+      if (!sys::testing::use_hosts_file(directory->file("hosts")))
+        GTEST_SKIP() << sys::testing::kNoMounts;
+      const auto endpoints = net::resolve({"two.test", 0}).value();
+      ASSERT_EQ(endpoints.size(), 2U);
+      listener = net::Listener::listen(net::to_address(endpoints.back())).value();
+      net::TcpAddress first = net::to_address(endpoints.front());
+      first.port = std::get<net::TcpAddress>(listener->address()).port;
+      client =
+          PeerClient::open({.tls = provider_of(tls)}, clock).value();  // the parent's is not ours
+      body(first);
+    }));
+  }
+  void fetch_by_name(std::uint16_t port) {
+    (void)client->fetch(net::TcpAddress{"two.test", port}, "a", Deadline::after(clock, seconds(5)),
+                        [&](auto metadata) { answers.push_back(metadata); });
   }
 
   const std::shared_ptr<const net::TlsContext> tls = test_tls("0123456789abcdef");
@@ -261,25 +286,29 @@ TEST_F(PeerClientTest, waiting_for_a_handshake_does_not_spin) {
 }
 
 TEST_F(PeerClientTest, each_address_of_a_name_is_tried) {
-  const auto directory = sys::TemporaryDirectory::create();
-  ASSERT_TRUE(directory.ok());
-  std::ofstream(directory->file("hosts")) << "127.0.0.1 two.test\n127.0.0.2 two.test\n";
-  const auto body = [&] {
-    if (!sys::testing::use_hosts_file(directory->file("hosts")))
-      GTEST_SKIP() << sys::testing::kNoMounts;
-    const auto endpoints = net::resolve({"two.test", 0}).value();
-    ASSERT_EQ(endpoints.size(), 2U);
-    listener = net::Listener::listen(net::to_address(endpoints.back())).value();
-    const auto port = std::get<net::TcpAddress>(listener->address()).port;
-    client =
-        PeerClient::open({.tls = provider_of(tls)}, clock).value();  // the parent's is not ours
-    (void)client->fetch(net::TcpAddress{"two.test", port}, "a", Deadline::never(),
-                        [&](auto metadata) { answers.push_back(metadata); });
+  behind_two_addresses([&](const net::TcpAddress& first) {
+    fetch_by_name(first.port);
     auto peer = accept();
     answer_with(peer, encode({FrameKind::metadata, "a"}));
     EXPECT_EQ(answer(), Code::ok);
-  };
-  EXPECT_TRUE(sys::testing::passes_in_child(body));
+  });
+}
+
+// The first drops what comes: its queue is full.
+TEST_F(PeerClientTest, address_that_never_connects_leaves_time_for_the_next) {
+  behind_two_addresses([&](const net::TcpAddress& first) {
+    const auto full = net::Listener::listen(first).value();
+    ASSERT_EQ(::listen(full.fd(), 0), 0);
+    const RawClient taken(first), waiting(first), more(first);
+    fetch_by_name(first.port);
+    client->progress();
+    clock.advance(std::chrono::milliseconds(250));
+    auto peer = accept();
+    clock.advance(std::chrono::milliseconds(500));
+    client->progress();  // this one is connected
+    answer_with(peer, encode({FrameKind::metadata, "a"}));
+    EXPECT_EQ(answer(), Code::ok);
+  });
 }
 
 TEST_F(PeerClientTest, cancelled_request_is_never_answered) {
