@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <cstring>
+#include <list>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <arpa/inet.h>
@@ -104,15 +107,86 @@ class Host {
     here_[0] = true;
   }
 
-  bool is_complete() const { return std::ranges::count(here_, false) == 0; }
-
-  /// Serves the one who has just connected; what goes wrong with it is kept for missing().
-  void serve(sys::Fd connection, run::Deadline deadline) {
-    sys::LocalSocket socket(std::move(connection));
-    if (Status status = admit(socket, deadline); !status.ok()) {
-      (void)socket.send(as_bytes(status.message()));
-      last_refusal_ = std::move(status);
+  /// Serves those that come, each when it has said something, until all PEs were here.
+  Status serve_all(sys::LocalListener& listener, run::Deadline deadline) {
+    TOWPATH_TRY(poller_, run::Poller::open());
+    TOWPATH_TRY(poller_->add(listener.fd(), kListenerTag));
+    while (std::ranges::count(here_, false) > 0) {
+      if (deadline.expired(clock_)) return missing();
+      const auto events = poller_->wait(next_turn(deadline).remaining(clock_));
+      for (const run::PollEvent& event : events)
+        if (event.tag != kListenerTag)
+          serve(*reinterpret_cast<Guest*>(event.tag));
+        else
+          TOWPATH_TRY(let_in(listener));
+      drop_overdue();
+      std::erase_if(guests_, [](const Guest& guest) { return guest.is_gone; });
     }
+    return {};
+  }
+
+ private:
+  static constexpr std::uint64_t kListenerTag = 0;
+  static constexpr std::size_t kMaxGuests = 64;
+
+  struct Guest {
+    sys::LocalSocket socket;
+    Instant ends_at;  // unless it has said by then which PE it is
+    bool is_gone = false;
+  };
+
+  Status let_in(sys::LocalListener& listener) {
+    TOWPATH_TRY(sys::Fd connection, listener.accept());
+    if (!connection) return {};
+    if (guests_.size() >= kMaxGuests) make_room(guests_.front());
+    Guest& guest = guests_.emplace_back(Guest{.socket = sys::LocalSocket(std::move(connection)),
+                                              .ends_at = clock_.now() + kTimeoutWithOne});
+    // Anybody of this host can connect: the kernel knows the user before anything is said.
+    if (const auto peer = guest.socket.peer(); !peer.ok() || peer->uid != ::geteuid())
+      refuse(guest, error(Code::denied, "the user is another one"));
+    else if (Status watched = poller_->add(guest.socket.fd(), address_of(&guest)); !watched.ok())
+      refuse(guest, std::move(watched));
+    return {};
+  }
+
+  /// The list keeps it where it is.
+  void serve(Guest& guest) {
+    if (guest.is_gone) return;
+    Hello hello;
+    const auto received =
+        guest.socket.receive({reinterpret_cast<std::byte*>(&hello), sizeof hello});
+    if (received.ok() && received->nothing) return;
+    Status admitted = !received.ok() ? received.status()
+                      : received->size_bytes == sizeof hello && hello.id == id_.raw()
+                          ? admit(guest.socket, hello)
+                          : error(Code::denied, "the identifier is another one");
+    if (!admitted.ok()) return refuse(guest, std::move(admitted));
+    guest.is_gone = true;
+  }
+
+  /// What goes wrong with one is kept for missing().
+  void refuse(Guest& guest, Status why) {
+    (void)guest.socket.send(as_bytes(why.message()));
+    guest.is_gone = true;
+    last_refusal_ = std::move(why);
+  }
+
+  void make_room(Guest& oldest) {
+    serve(oldest);
+    if (!oldest.is_gone) refuse(oldest, error(Code::exhausted, "another takes its place"));
+  }
+
+  void drop_overdue() {
+    for (Guest& guest : guests_)
+      if (!guest.is_gone && guest.ends_at <= clock_.now())
+        refuse(guest, error(Code::timed_out, "nothing came"));
+  }
+
+  /// When there is something to do though nobody says anything.
+  run::Deadline next_turn(run::Deadline deadline) const {
+    for (const Guest& guest : guests_)
+      deadline = run::Deadline::earlier(deadline, run::Deadline(guest.ends_at));
+    return deadline;
   }
 
   Status missing() const {
@@ -123,15 +197,7 @@ class Host {
     return last_refusal_.ok() ? status : std::move(status).because(last_refusal_);
   }
 
- private:
-  Status admit(sys::LocalSocket& socket, run::Deadline deadline) {
-    TOWPATH_TRY(wait_readable(socket.fd(), deadline));
-    Hello hello;
-    TOWPATH_TRY(const auto received,
-                socket.receive({reinterpret_cast<std::byte*>(&hello), sizeof hello}));
-    TOWPATH_TRY(const auto peer, socket.peer());
-    if (received.size_bytes != sizeof hello || hello.id != id_.raw() || peer.uid != ::geteuid())
-      return error(Code::denied, "the identifier is another one, or the user is");
+  Status admit(sys::LocalSocket& socket, const Hello& hello) {
     const auto pes = static_cast<std::int32_t>(here_.size());
     if (hello.pes != pes || hello.pe < 0 || hello.pe >= pes)
       return error(Code::invalid_argument,
@@ -145,22 +211,24 @@ class Host {
   }
 
   /// One descriptor in a message of its own. Its size is a byte, so the socket's buffer holds all.
-  static Status hand(sys::LocalSocket& socket, const sys::Fd& fd) {
-    const sys::SystemClock clock;
-    const run::Deadline deadline = run::Deadline::after(clock, kTimeoutWithOne);
+  Status hand(sys::LocalSocket& socket, const sys::Fd& fd) const {
+    const run::Deadline deadline = run::Deadline::after(clock_, kTimeoutWithOne);
     const int number = fd.get();
-    while (!deadline.expired(clock)) {
+    while (!deadline.expired(clock_)) {
       TOWPATH_TRY(const bool sent, socket.send(as_bytes("+"), {&number, 1}));
       if (sent) return {};
       TOWPATH_TRY(auto poller, run::Poller::open());
       TOWPATH_TRY(poller.add(socket.fd(), 0, {.readable = false, .writable = true}));
-      (void)poller.wait(deadline.remaining(clock));
+      (void)poller.wait(deadline.remaining(clock_));
     }
     return error(Code::timed_out, "it does not take its descriptors");
   }
 
   const UniqueId& id_;
   const JobFiles& files_;
+  const sys::SystemClock clock_;
+  std::optional<run::Poller> poller_;
+  std::list<Guest> guests_;
   std::vector<bool> here_;
   Status last_refusal_;
 };
@@ -241,18 +309,9 @@ net::Token UniqueId::token() const {
 }
 
 Status hand_out(const UniqueId& id, const JobFiles& files, const Joining& self) {
-  const sys::SystemClock clock;
-  const run::Deadline deadline = run::Deadline::after(clock, self.timeout);
+  const run::Deadline deadline = run::Deadline::after(sys::SystemClock(), self.timeout);
   TOWPATH_TRY(auto listener, sys::LocalListener::listen(hand_out_place(id)));
-  Host host(id, files, self.pes);
-  while (!host.is_complete()) {
-    if (!wait_readable(listener.fd(), deadline).ok()) return host.missing();
-    TOWPATH_TRY(sys::Fd connection, listener.accept());
-    if (!connection) continue;
-    const run::Deadline for_one = run::Deadline::after(clock, kTimeoutWithOne);
-    host.serve(std::move(connection), run::Deadline::earlier(for_one, deadline));
-  }
-  return {};
+  return Host(id, files, self.pes).serve_all(listener, deadline);
 }
 
 Result<JobFiles> receive(const UniqueId& id, const Joining& self) {

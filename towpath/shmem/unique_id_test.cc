@@ -1,12 +1,15 @@
 // PEs that find each other by an identifier.
+#include <cstring>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include <towpath/core/format.h>
 #include <towpath/net/endpoint.h>
 #include <towpath/run/eventually.h>
 #include <towpath/shmem/testing/pes.h>
 #include <towpath/shmem/unique_id.h>
+#include <towpath/sys/local_socket.h>
 
 namespace towpath::shmem {
 namespace {
@@ -59,6 +62,32 @@ TEST(UniqueIdTest, who_is_missing_is_named) {
   EXPECT_EQ(hosted.message(), "waited for PE 2");
   const Joining nobody_there{.my_pe = 1, .pes = 3, .timeout = Duration(0)};
   EXPECT_EQ(receive(UniqueId::create(), nobody_there).code(), Code::timed_out);
+}
+
+TEST(UniqueIdTest, connections_that_say_nothing_hold_nobody_up) {
+  const UniqueId id = UniqueId::create();
+  std::uint64_t name = 0;
+  std::memcpy(&name, id.raw().data() + 8, sizeof name);
+  const sys::LocalAddress place{.name = cat("towpath-shmem-", hex(name)), .abstract = true};
+  const Duration timeout = std::chrono::seconds(60);
+  const JobFiles files = *create_job({.pes = 3, .heap_bytes = 1 << 20});
+  Status hosted;
+  std::jthread host([&] { hosted = hand_out(id, files, {0, 3, timeout}); });
+  std::vector<sys::LocalSocket> silent;
+  ASSERT_TRUE(run::eventually([&] {
+    auto socket = sys::LocalSocket::connect(place);
+    if (socket.ok()) silent.push_back(*std::move(socket));
+    return silent.size() == 3;
+  }));
+  EXPECT_TRUE(receive(id, {.my_pe = 1, .pes = 3, .timeout = timeout}).ok());
+  Bytes text(100);
+  for (sys::LocalSocket& one : silent) {
+    const auto received = one.receive(text);
+    EXPECT_TRUE(received.ok() && received->nothing) << "it came before, and was waited for";
+  }
+  EXPECT_TRUE(receive(id, {.my_pe = 2, .pes = 3, .timeout = timeout}).ok());
+  host.join();
+  EXPECT_TRUE(hosted.ok()) << hosted.to_string();
 }
 
 TEST(UniqueIdTest, who_is_wrong_is_refused) {
