@@ -259,6 +259,25 @@ TEST_F(LinksTest, memory_that_cannot_be_written_is_named) {
   EXPECT_EQ(links_.find(1).status().message(), "PE 1 puts where this heap cannot be written");
 }
 
+TEST_F(LinksTest, pe_that_asks_and_does_not_read_is_lost_by_name) {
+  meet();
+  std::memcpy(&network_.stalled, other_.place().address.data(), sizeof network_.stalled);
+  for (int i = 0; i < 70'000; ++i) other_.say({.kind = FrameKind::get, .aux = 8, .ticket = 1});
+  turn();
+  EXPECT_EQ(links_.find(1).status().message(),
+            "PE 1 asks and does not read: 65536 answers wait for it");
+  EXPECT_EQ(state_of_other(), PeState::lost);
+}
+
+TEST_F(LinksTest, member_that_arrives_without_end_is_lost_by_name) {
+  meet();
+  const Bytes arrival = encode(ArrivalFrame{
+      .news = {.member = 1, .members = 2, .round = 0, .call = {.kind = CallKind::barrier}}});
+  for (int i = 0; i < 3000; ++i) other_.say({.kind = FrameKind::arrival}, {}, arrival);
+  turn();
+  EXPECT_EQ(links_.find(1).status().message(), "PE 1 is too many rounds ahead");
+}
+
 TEST_F(LinksTest, member_that_is_a_round_ahead_waits_for_the_round_to_end) {
   meet();
   Barrier& barrier = job_->team(0).barrier;

@@ -10,6 +10,8 @@ namespace towpath::shmem {
 namespace {
 
 constexpr int kRoundsPerTurn = 16;
+/// Arrivals of one PE that wait: in each team it can be a round ahead.
+constexpr std::ptrdiff_t kMaxAhead = 2 * std::ptrdiff_t{kTeamSlots};
 /// More answers wait until these have left.
 constexpr std::size_t kMaxUnsentAnswers = 16;
 /// How soon to look again for a round that a guest waits for: nobody rings for it.
@@ -17,9 +19,11 @@ constexpr Duration kUntilNextLook = std::chrono::milliseconds(1);
 
 }  // namespace
 
-void Arrivals::take(std::uint32_t from, ArrivalFrame arrival) {
+Status Arrivals::take(std::uint32_t from, ArrivalFrame arrival) {
   waiting_.push_back({.from = from, .arrival = std::move(arrival)});
   settle();
+  if (std::ranges::count(waiting_, from, &Guest::from) <= kMaxAhead) return {};
+  return error(Code::exhausted, cat("PE ", from, " is too many rounds ahead"));
 }
 
 bool Arrivals::settle() {

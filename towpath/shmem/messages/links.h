@@ -40,7 +40,8 @@ class Arrivals {
  public:
   explicit Arrivals(const JobView& job) : job_(job) {}
 
-  void take(std::uint32_t from, ArrivalFrame arrival);
+  /// Errors: exhausted (more of `from` wait than it can be ahead).
+  Status take(std::uint32_t from, ArrivalFrame arrival);
   /// Brings those whose round has come; whether some still wait.
   bool settle();
 
@@ -226,6 +227,7 @@ class Links final : private net::MessageListener {
   void placed(Link& link, const FrameHeader& put);
   Status change(Link& link, const FrameHeader& header);
   Status promise(Link& link, const FrameHeader& get);
+  static Status queue(Link& link, const FrameHeader& answer);
   Status arrive(const Link& link, const Frame& frame);
   void answered(const Frame& frame);
   void begin(const Link& link, const FrameHeader& hello);

@@ -11,6 +11,8 @@ namespace towpath::shmem {
 namespace {
 
 constexpr std::size_t kMaxEarlyFrames = 1024;
+/// That wait for a PE to read: more than all threads of one that reads ask for.
+constexpr std::size_t kMaxAnswers = std::size_t{64} << 10U;
 /// After a PE's last word to this PE, those to its neighbours have come too, as a rule.
 constexpr Duration kUntilReported = std::chrono::milliseconds(200);
 
@@ -185,9 +187,9 @@ void Links::take(Link& link, const Frame& frame) {
     case FrameKind::applied: link.applied = header.operand; break;
     case FrameKind::arrival: taken = arrive(link, frame); break;
     case FrameKind::take_slot:
-      link.answers.push_back({.kind = FrameKind::value,
-                              .ticket = header.ticket,
-                              .operand = take_team_slot(*here_.job)});
+      taken = queue(link, {.kind = FrameKind::value,
+                           .ticket = header.ticket,
+                           .operand = take_team_slot(*here_.job)});
       break;
     case FrameKind::leave_slot:
       if (header.aux >= kFirstFreeSlot && header.aux < kTeamSlots)
@@ -208,11 +210,18 @@ void Links::placed(Link& link, const FrameHeader& put) {
 Status Links::promise(Link& link, const FrameHeader& get) {
   if (get.aux > kMaxFramePayload || !range_fits(get.offset, get.aux, here_.heap.size()))
     return out_of_heap(get);
-  link.answers.push_back({.kind = FrameKind::data,
-                          .aux = get.aux,
-                          .ticket = get.ticket,
-                          .offset = get.offset,
-                          .operand = get.operand});
+  return queue(link, {.kind = FrameKind::data,
+                      .aux = get.aux,
+                      .ticket = get.ticket,
+                      .offset = get.offset,
+                      .operand = get.operand});
+}
+
+Status Links::queue(Link& link, const FrameHeader& answer) {
+  if (link.answers.size() >= kMaxAnswers)
+    return error(Code::exhausted, cat("PE ", link.pe, " asks and does not read: ", kMaxAnswers,
+                                      " answers wait for it"));
+  link.answers.push_back(answer);
   return {};
 }
 
@@ -227,17 +236,15 @@ Status Links::change(Link& link, const FrameHeader& header) {
                                                 .operand = header.operand,
                                                 .expected = header.expected});
   mine().event_count.ring_if_needed();
-  if (header.ticket == 0)
-    link.owed = header.sequence;
-  else
-    link.answers.push_back({.kind = FrameKind::value, .ticket = header.ticket, .operand = before});
+  if (header.ticket != 0)
+    return queue(link, {.kind = FrameKind::value, .ticket = header.ticket, .operand = before});
+  link.owed = header.sequence;
   return {};
 }
 
 Status Links::arrive(const Link& link, const Frame& frame) {
   TOWPATH_TRY(ArrivalFrame arrival, decode_arrival(frame.arrival, here_.job->pes()));
-  arrivals_->take(link.pe, std::move(arrival));
-  return {};
+  return arrivals_->take(link.pe, std::move(arrival));
 }
 
 void Links::answered(const Frame& frame) {
