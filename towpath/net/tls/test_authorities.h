@@ -37,6 +37,12 @@ class TestAuthorities {
             ".key -CAcreateserial -days 2 -extfile ", name, ".ext -out ", name, ".pem"));
     return {file(name + ".pem"), file(name + ".key"), file("ca.pem")};
   }
+  /// The key of one that was issued, encrypted by a pass phrase: its file.
+  std::string encrypt_key(const std::string& name) const {
+    run(cat("pkcs8 -topk8 -v2 aes256 -passout pass:phrase -in ", name, ".key -out ", name,
+            ".encrypted.key"));
+    return file(name + ".encrypted.key");
+  }
   std::string file(const std::string& name) const { return directory_.file(name); }
 
  private:

@@ -9,8 +9,8 @@ namespace towpath::net {
 /// Files in PEM. The client also checks that the certificate names the host that it dialled.
 struct TlsCertificates {
   std::string certificate_file;  ///< our own, with those between it and the authority's
-  std::string key_file;
-  std::string authority_file;  ///< whose certificates are trusted, of the other side
+  std::string key_file;          ///< not encrypted: nobody is asked for a pass phrase
+  std::string authority_file;    ///< whose certificates are trusted, of the other side
 
   bool empty() const noexcept {
     return certificate_file.empty() && key_file.empty() && authority_file.empty();

@@ -16,11 +16,16 @@ Status not_usable(std::string_view what, const std::string& file, const char* hi
                hint);
 }
 
+// Nobody is asked: else OpenSSL does it, at the terminal.
+int no_pass_phrase(char*, int, int, void*) { return 0; }
+
 Status load(SSL_CTX* into, const TlsCertificates& files) {
+  SSL_CTX_set_default_passwd_cb(into, no_pass_phrase);
   if (SSL_CTX_use_certificate_chain_file(into, files.certificate_file.c_str()) != 1)
     return not_usable("the certificate", files.certificate_file, "name a file in PEM");
   if (SSL_CTX_use_PrivateKey_file(into, files.key_file.c_str(), SSL_FILETYPE_PEM) != 1)
-    return not_usable("the key", files.key_file, "name the certificate's own key, in PEM");
+    return not_usable("the key", files.key_file,
+                      "name the certificate's own key, in PEM and without a pass phrase");
   if (SSL_CTX_load_verify_locations(into, files.authority_file.c_str(), nullptr) != 1)
     return not_usable("the authority", files.authority_file, "name a file in PEM");
   return {};

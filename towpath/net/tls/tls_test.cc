@@ -379,6 +379,10 @@ TEST_F(TlsCertificatesTest, files_that_are_none_are_refused_by_name) {
   const Status refused = TlsContext::from_certificates(bad).status();
   EXPECT_EQ(refused.code(), Code::invalid_argument);
   EXPECT_THAT(refused.to_string(), testing::HasSubstr("none.key"));
+  bad.key_file = authorities_->encrypt_key("server");
+  const Status encrypted = TlsContext::from_certificates(bad).status();
+  EXPECT_EQ(encrypted.code(), Code::invalid_argument);
+  EXPECT_THAT(encrypted.to_string(), testing::HasSubstr("without a pass phrase"));
   bad.key_file.clear();
   EXPECT_EQ(TlsContext::from_certificates(bad).code(), Code::invalid_argument);
 }
