@@ -132,7 +132,7 @@ struct Known {
 };
 
 // What others read, or what NIXL reads and Towpath has no use for.
-constexpr std::array<Known, 12> kWithoutEffect = {{
+constexpr std::array<Known, 13> kWithoutEffect = {{
     {"PREFIX", ""},             // nixl-sys, when it is built
     {"NO_STUBS_FALLBACK", ""},  // the same
     {"TEST_", ""},              // its tests
@@ -149,6 +149,7 @@ constexpr std::array<Known, 12> kWithoutEffect = {{
     {"TRACE_BACKENDS", "there are no trace plug-ins; see the flight recorder"},
     {"TELEMETRY_", ""},  // telemetry_environment.h
     {"SHMEM_", ""},      // shmem_environment.h
+    {"COMMAND", ""},     // of Python: the command that serves (towpath/_server.py)
     {"SECURITY", ""},    // wire_security.h, compat/nixl/backends.h
 }};
 
