@@ -17,6 +17,24 @@ namespace towpath::net {
 
 namespace {
 
+/// A connection that is gone already hands its error to accept(2), which names them: look for the
+/// next. Others would come again and again.
+bool is_of_one_that_is_gone(int errno_value) {
+  switch (errno_value) {
+    case EINTR:
+    case ECONNABORTED:
+    case EPROTO:
+    case ENETDOWN:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case EOPNOTSUPP:
+    case ENETUNREACH: return true;
+    default: return false;
+  }
+}
+
 // The file of a socket whose process is gone. Other files refuse a connection too, and are not
 // ours.
 bool is_left_over(const sys::LocalAddress& address) {
@@ -102,9 +120,7 @@ Result<sys::Fd> Listener::accept() {
       return fd;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) return sys::Fd();
-    // A connection that is gone already hands its error to accept(2): look for the next.
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM ||
-        errno == EBADF || errno == EINVAL)
+    if (!is_of_one_that_is_gone(errno))
       return sys::os_error(errno, cat("cannot accept at ", to_string(address_)));
   }
 }

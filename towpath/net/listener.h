@@ -22,7 +22,8 @@ class Listener {
   /// or its name is unknown), invalid_argument, denied, exhausted.
   static Result<Listener> listen(const Address& address);
 
-  /// The next connection, non-blocking; without a descriptor when nobody waits. Errors: exhausted.
+  /// The next connection, non-blocking; without a descriptor when nobody waits. Errors: exhausted,
+  /// denied (a filter of the system's).
   Result<sys::Fd> accept();
 
   /// Where it listens: with the port that the kernel chose, if that was asked.

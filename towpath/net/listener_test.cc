@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <towpath/core/format.h>
@@ -17,6 +18,7 @@
 #include <towpath/net/listener.h>
 #include <towpath/run/eventually.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/child.h>
 
 namespace towpath::net {
 namespace {
@@ -118,6 +120,15 @@ TEST(ListenerTest, addresses_that_cannot_be_had_are_refused) {
   EXPECT_TRUE(unknown == Code::not_found || unknown == Code::unavailable);
   EXPECT_EQ(Listener::listen(sys::LocalAddress{std::string(108, 'x'), true}).code(),
             Code::invalid_argument);
+}
+
+// Where the mend lacks, the child ends by its watchdog.
+TEST(ListenerTest, failure_of_accept_that_stays_is_reported) {
+  EXPECT_TRUE(sys::testing::passes_in_child([] {
+    auto listener = Listener::listen(address("127.0.0.1:0")).value();
+    if (!sys::testing::refuse_calls({SYS_accept4}, EPERM)) GTEST_SKIP() << sys::testing::kNoFilter;
+    EXPECT_EQ(listener.accept().code(), Code::denied);
+  }));
 }
 
 /// As a killed process leaves it.
