@@ -7,7 +7,6 @@ A round runs the program once with each, in changing order; the ratio (their tim
 medians. With the PEs of --starts only jobs are started and ended. With PEs that share cores, what waits for another PE is as the scheduler pleases. Says so when there is no
 `oshcc`, and measures nothing.
 """
-import json
 import os
 import shutil
 import statistics
@@ -17,7 +16,7 @@ import time
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-from script_options import common_parser, rounds_of
+from script_options import common_parser, finish, rounds_of
 
 SIDE = Path(__file__).with_name("oshmem_side.c")
 TIMEOUT_S = 300
@@ -109,12 +108,7 @@ def main():
         if table:
             show(table)
         rows += table
-    if not rows:
-        print(f"oshmem.py: no case has {args.only!r} in its name", file=sys.stderr)
-        return 1
-    if args.json:
-        args.json.write_text(json.dumps(rows, indent=1) + "\n")
-    return 0
+    return finish(args, rows)
 
 
 if __name__ == "__main__":

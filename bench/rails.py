@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 sys.dont_write_bytecode = True
-from script_options import common_parser, rounds_of
+from script_options import common_parser, finish, rounds_of
 
 HERE, THERE = f"tr{os.getpid()}a", f"tr{os.getpid()}b"
 WATCHDOG_S = 120
@@ -224,7 +224,7 @@ def measure_slow(network, args):
             times.append(left[0] - slowed if left else float("inf"))  # a miss, which the most below shows
             pair.close()
         print(f"{case}: left after {median(times) * 1000:.0f} ms, {max(times) * 1000:.0f} at most", flush=True)
-        yield {"case": case, "left_after_s": [time if time != float("inf") else None for time in times]}
+        yield {"case": case, "left_after_s": [seconds if seconds != float("inf") else None for seconds in times]}
 
 
 def arguments(words=None):
@@ -246,12 +246,7 @@ def main():
         rows = [row for measure in (measure_sum, measure_cut, measure_slow) for row in measure(network, args)]
     finally:
         network.close()
-    if not rows:
-        print(f"rails.py: no case has {args.only!r} in its name", file=sys.stderr)
-        return 1
-    if args.json:
-        args.json.write_text(json.dumps(rows, indent=1) + "\n")
-    return 0
+    return finish(args, rows)
 
 
 if __name__ == "__main__":

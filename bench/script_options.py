@@ -1,5 +1,7 @@
 """What every script of bench/ takes on its command line: the same as its programs (options.cc)."""
 import argparse
+import json
+import sys
 from pathlib import Path
 
 
@@ -16,3 +18,13 @@ def common_parser(about):
 
 def rounds_of(args, quick, usual, full):
     return args.rounds or (quick if args.quick else full if args.full else usual)
+
+
+def finish(args, rows):
+    """Writes what was measured where --json says; the status of the script. A name that no case has is a typing error."""
+    if not rows:
+        print(f"{Path(sys.argv[0]).name}: no case has {args.only!r} in its name", file=sys.stderr)
+        return 1
+    if args.json:
+        args.json.write_text(json.dumps(rows, indent=1) + "\n")
+    return 0

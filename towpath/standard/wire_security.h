@@ -1,5 +1,5 @@
 // TOWPATH_SECURITY, as a variable or in the file (configuration.h): what is asked of every data
-// wire that this process opens, whoever opens it.
+// wire that this process opens, no matter for what.
 //
 //   tls            `tcp` encrypts all, by the certificates that TOWPATH_TLS_CERT_FILE, _KEY_FILE
 //                  and _CA_FILE name, if they do; `ucx` and `ucx_device`, which cannot, are
