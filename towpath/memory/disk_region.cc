@@ -2,6 +2,8 @@
 #include <limits>
 #include <string_view>
 
+#include <unistd.h>
+
 #include <towpath/core/checked.h>
 #include <towpath/core/format.h>
 #include <towpath/memory/disk_region.h>
@@ -100,6 +102,14 @@ Result<std::shared_ptr<DiskRegion>> DiskRegion::open(const DiskOptions& options,
   return region;
 }
 
+DiskRegion::DiskRegion(Private, sys::FileSystem& files, std::unique_ptr<sys::File> file,
+                       bool created)
+    : files_(files),
+      file_(std::move(file)),
+      created_(created),
+      process_(::getpid()),
+      removed_at_end_(created) {}
+
 Status DiskRegion::prepare(const DiskOptions& options) {
   if (options.life == FileLife::nameless) TOWPATH_TRY(unlink());
   if (options.direct == DirectIo::required) TOWPATH_TRY(require_direct());
@@ -136,7 +146,7 @@ Status DiskRegion::require_space(std::uint64_t length) const {
 }
 
 DiskRegion::~DiskRegion() {
-  if (removed_at_end_) (void)unlink();
+  if (removed_at_end_ && process_ == ::getpid()) (void)unlink();
 }
 
 RegionDescriptor DiskRegion::descriptor() const {

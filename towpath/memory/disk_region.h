@@ -3,12 +3,14 @@
 // It is no cache index and knows nothing of what its bytes mean. Its address is 0, so that a view's
 // address is an offset into the file.
 // Invariants: the space is really reserved; a file that was there before is never removed, whatever
-// is asked and whatever fails; a file that open() made is gone again when open() fails.
-// Thread: any.
+// is asked and whatever fails; a file that open() made is gone again when open() fails. A forked
+// child's copy removes nothing: the file is its parent's. Thread: any.
 #pragma once
 
 #include <memory>
 #include <string>
+
+#include <sys/types.h>
 
 #include <towpath/core/result.h>
 #include <towpath/memory/region.h>
@@ -53,8 +55,7 @@ class DiskRegion final : public Region {
   static Result<std::shared_ptr<DiskRegion>> open(const DiskOptions& options,
                                                   sys::FileSystem& files);
 
-  DiskRegion(Private, sys::FileSystem& files, std::unique_ptr<sys::File> file, bool created)
-      : files_(files), file_(std::move(file)), created_(created), removed_at_end_(created) {}
+  DiskRegion(Private, sys::FileSystem& files, std::unique_ptr<sys::File> file, bool created);
   ~DiskRegion() override;
 
   /// Kind disk, address 0, device and fd: the open file; key: its path.
@@ -83,6 +84,7 @@ class DiskRegion final : public Region {
   sys::FileSystem& files_;
   const std::unique_ptr<sys::File> file_;
   const bool created_;
+  const pid_t process_;  // that made it
   bool removed_at_end_;  // not touched after open()
   std::uint64_t size_bytes_ = 0;
 

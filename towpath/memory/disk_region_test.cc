@@ -13,6 +13,7 @@
 #include <towpath/memory/testing/observe.h>
 #include <towpath/memory/view.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/child.h>
 
 namespace towpath::memory {
 namespace {
@@ -135,6 +136,14 @@ TEST_F(DiskRegionTest, life_decides_what_is_left) {
     EXPECT_THAT(names(), ElementsAre("kept"));
   }
   EXPECT_THAT(names(), ElementsAre("kept"));
+}
+
+TEST_F(DiskRegionTest, a_forked_child_that_drops_its_copy_leaves_the_file) {
+  auto region = open({.path = path("removed"), .size_bytes = 1});
+  EXPECT_TRUE(sys::testing::passes_in_child([&] { region.reset(); }));
+  EXPECT_THAT(names(), ElementsAre("removed"));
+  region.reset();
+  EXPECT_THAT(names(), IsEmpty());
 }
 
 TEST_F(DiskRegionTest, a_file_that_was_there_keeps_its_bytes_and_its_name) {

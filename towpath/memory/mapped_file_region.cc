@@ -56,8 +56,16 @@ Result<std::shared_ptr<MappedFileRegion>> MappedFileRegion::open(const OpenMappe
                                             false);
 }
 
+MappedFileRegion::MappedFileRegion(Private, std::string path, const sys::SharedFile& file,
+                                   sys::Mapping mapping, bool created)
+    : path_(std::move(path)),
+      identity_(file.identity),
+      mapping_(std::move(mapping)),
+      created_(created),
+      process_(::getpid()) {}
+
 MappedFileRegion::~MappedFileRegion() {
-  if (created_) (void)::unlink(path_.c_str());
+  if (created_ && process_ == ::getpid()) (void)::unlink(path_.c_str());
 }
 
 RegionDescriptor MappedFileRegion::descriptor() const {

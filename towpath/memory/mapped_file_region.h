@@ -4,13 +4,15 @@
 // memfd (shared_region.h) is safer: it cannot be cut short. Pinned for a GPU with
 // PinnedRegion::pin.
 // Invariants: the file is never shortened by us, so nobody who maps it dies of us. Its name goes
-// when the region that made it does; the bytes live on for those who map them.
-// Thread: immutable; the bytes are as safe as all processes make them.
+// when the region that made it does, but for a copy in a forked child; the bytes live on for those
+// who map them. Thread: immutable; the bytes are as safe as all processes make them.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
+
+#include <sys/types.h>
 
 #include <towpath/core/result.h>
 #include <towpath/memory/region.h>
@@ -46,11 +48,7 @@ class MappedFileRegion final : public Region {
   static Result<std::shared_ptr<MappedFileRegion>> open(const OpenMappedFile& options);
 
   MappedFileRegion(Private, std::string path, const sys::SharedFile& file, sys::Mapping mapping,
-                   bool created)
-      : path_(std::move(path)),
-        identity_(file.identity),
-        mapping_(std::move(mapping)),
-        created_(created) {}
+                   bool created);
   ~MappedFileRegion() override;
 
   RegionDescriptor descriptor() const override;
@@ -63,6 +61,7 @@ class MappedFileRegion final : public Region {
   const sys::FileIdentity identity_;
   sys::Mapping mapping_;
   const bool created_;
+  const pid_t process_;  // that made it
 };
 
 }  // namespace towpath::memory

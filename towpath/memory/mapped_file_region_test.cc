@@ -11,6 +11,7 @@
 #include <towpath/memory/pinned_region.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/child.h>
 
 namespace towpath::memory {
 namespace {
@@ -51,6 +52,12 @@ TEST_F(MappedFileRegionTest, the_name_goes_with_its_maker_and_the_bytes_stay_for
 TEST_F(MappedFileRegionTest, who_opened_it_leaves_the_name) {
   const auto ours = create();
   (void)MappedFileRegion::open({.path = path_}).value();
+  EXPECT_TRUE(exists());
+}
+
+TEST_F(MappedFileRegionTest, a_forked_child_that_drops_its_copy_leaves_the_name) {
+  auto ours = create();
+  EXPECT_TRUE(sys::testing::passes_in_child([&] { ours.reset(); }));
   EXPECT_TRUE(exists());
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <optional>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -212,6 +213,15 @@ TEST(TemporaryDirectoryTest, removes_itself_and_its_content) {
   }
   EXPECT_NE(::access(path.c_str(), F_OK), 0);
   EXPECT_EQ(TemporaryDirectory::create("/nowhere").code(), Code::not_found);
+}
+
+TEST(TemporaryDirectoryTest, a_forked_child_that_drops_its_copy_leaves_the_directory) {
+  std::optional<TemporaryDirectory> directory = TemporaryDirectory::create().value();
+  const std::string path = directory->path();
+  EXPECT_TRUE(testing::passes_in_child([&] { directory.reset(); }));
+  EXPECT_EQ(::access(path.c_str(), F_OK), 0);
+  directory.reset();
+  EXPECT_NE(::access(path.c_str(), F_OK), 0);
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
-// A directory that removes itself and all that is in it, for tests and tools.
+// A directory that removes itself and all that is in it, for tests and tools. In a forked child it
+// stays: it is the parent's.
 // Thread: any.
 #pragma once
 
 #include <string>
 #include <utility>
+
+#include <sys/types.h>
 
 #include <towpath/core/result.h>
 
@@ -16,11 +19,13 @@ class TemporaryDirectory {
   /// `path`, which somebody makes, or nobody.
   static TemporaryDirectory at(std::string path) { return TemporaryDirectory(std::move(path)); }
 
-  TemporaryDirectory(TemporaryDirectory&& other) noexcept : path_(std::move(other.path_)) {
+  TemporaryDirectory(TemporaryDirectory&& other) noexcept
+      : path_(std::move(other.path_)), process_(other.process_) {
     other.path_.clear();
   }
   TemporaryDirectory& operator=(TemporaryDirectory&& other) noexcept {
     std::swap(path_, other.path_);
+    std::swap(process_, other.process_);
     return *this;
   }
   ~TemporaryDirectory();
@@ -30,9 +35,10 @@ class TemporaryDirectory {
   std::string file(const std::string& name) const { return path_ + "/" + name; }
 
  private:
-  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
+  explicit TemporaryDirectory(std::string path);
 
   std::string path_;  // empty: nothing to remove
+  pid_t process_;     // whose it is
 };
 
 }  // namespace towpath::sys
