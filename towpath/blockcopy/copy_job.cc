@@ -77,25 +77,24 @@ const CopySide& dearest(const CopySide& source, const CopySide& target) {
 
 }  // namespace
 
-Result<BouncePool> BouncePool::create(const BounceOptions& options, memory::Registrar& registrar,
+Result<BouncePool> BouncePool::create(std::uint64_t slots, std::uint64_t slot_bytes,
+                                      memory::Registrar& registrar,
                                       const memory::SharedDevice& device) {
-  const auto slot = align_up(options.slot_bytes, kPage);
-  const auto total = slot ? checked_multiply(*slot, options.slots) : std::nullopt;
-  if (options.slot_bytes == 0 || options.slots < 2 || !total)
-    return error(Code::invalid_argument,
-                 cat(options.slots, " bounce slots of ", options.slot_bytes, " bytes"),
+  const auto slot = align_up(slot_bytes, kPage);
+  const auto total = slot ? checked_multiply(*slot, slots) : std::nullopt;
+  if (slot_bytes == 0 || slots < 2 || !total)
+    return error(Code::invalid_argument, cat(slots, " bounce slots of ", slot_bytes, " bytes"),
                  "use at least 2 slots of at least a page of one layer of one block");
-  const BounceOptions rounded{*slot, options.slots};
   if (device != nullptr)
     if (auto pinned = registered(memory::PinnedRegion::allocate(device, *total), registrar);
         pinned.ok())
-      return BouncePool(*std::move(pinned), rounded);
+      return BouncePool(*std::move(pinned), slots, *slot);
   TOWPATH_TRY(auto plain, registered(memory::SystemRegion::allocate(*total), registrar));
-  return BouncePool(std::move(plain), rounded);
+  return BouncePool(std::move(plain), slots, *slot);
 }
 
-BouncePool::BouncePool(memory::SharedRegion region, const BounceOptions& options)
-    : region_(std::move(region)), slot_bytes_(options.slot_bytes), slots_(options.slots) {
+BouncePool::BouncePool(memory::SharedRegion region, std::uint64_t slots, std::uint64_t slot_bytes)
+    : region_(std::move(region)), slot_bytes_(slot_bytes), slots_(slots) {
   for (std::uint64_t slot = slots_; slot > 0; --slot) free_.push_back(slot - 1);
 }
 

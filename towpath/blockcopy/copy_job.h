@@ -25,11 +25,6 @@
 
 namespace towpath::blockcopy {
 
-struct BounceOptions {
-  std::uint64_t slot_bytes = 4 * kMiB;  ///< rounded up to pages
-  std::uint64_t slots = 8;              ///< at least 2, so that both hops may be under way
-};
-
 /// The bounce buffers of a transfer manager: one registered region in equal slots.
 ///
 /// It is bounded: without a free slot take() gives nothing, and the work waits. That is the back
@@ -38,9 +33,10 @@ struct BounceOptions {
 class BouncePool {
  public:
   /// Memory registered with `registrar`, which outlives the pool: pinned for `device` where there
-  /// is one and it can be had, else system memory. Errors: invalid_argument (sizes), exhausted, or
-  /// Registrar::register_region's.
-  static Result<BouncePool> create(const BounceOptions& options, memory::Registrar& registrar,
+  /// is one and it can be had, else system memory. `slot_bytes` is rounded up to pages. Errors:
+  /// invalid_argument (sizes, less than 2 slots), exhausted, or Registrar::register_region's.
+  static Result<BouncePool> create(std::uint64_t slots, std::uint64_t slot_bytes,
+                                   memory::Registrar& registrar,
                                    const memory::SharedDevice& device = nullptr);
 
   /// The index of a free slot, or nothing.
@@ -56,7 +52,7 @@ class BouncePool {
   const memory::SharedRegion& region() const noexcept { return region_; }
 
  private:
-  BouncePool(memory::SharedRegion region, const BounceOptions& options);
+  BouncePool(memory::SharedRegion region, std::uint64_t slots, std::uint64_t slot_bytes);
 
   memory::SharedRegion region_;
   std::uint64_t slot_bytes_;

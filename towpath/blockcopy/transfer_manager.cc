@@ -2,10 +2,10 @@
 #include <atomic>
 #include <utility>
 
+#include <towpath/blockcopy/copy_runner.h>
 #include <towpath/blockcopy/layout_package.h>
 #include <towpath/blockcopy/transfer_manager.h>
 #include <towpath/core/format.h>
-#include <towpath/layout/plan.h>
 
 namespace towpath::blockcopy {
 namespace {
@@ -33,10 +33,6 @@ class KeptRegion final : public memory::RegistrationState {
   std::atomic<bool> registered_{true};
 };
 
-/// How long to sleep where an end is not told by the agent's wait_fd().
-constexpr Duration kPollEvery = std::chrono::microseconds(100);
-constexpr Duration kSleepAtMost = std::chrono::milliseconds(50);
-
 Status no_such(LayoutHandle handle) {
   return error(Code::not_found, cat("no layout is known by ", to_string(handle)),
                "register or import it first; a handle ends with its layout");
@@ -61,35 +57,23 @@ const layout::Layout& TransferManager::Entry::geometry() const {
   return std::visit([](const auto& l) -> const layout::Layout& { return l.layout(); }, layout);
 }
 
+const layout::PhysicalLayout* TransferManager::Entry::local() const {
+  return std::get_if<layout::PhysicalLayout>(&layout);
+}
+
 Result<std::unique_ptr<TransferManager>> TransferManager::create(TransferManagerOptions options) {
-  if (options.agent == nullptr || options.clock == nullptr || options.credits == 0 ||
-      options.chunk_bytes == 0)
-    return error(Code::invalid_argument, "a transfer manager needs an agent, its clock and credits",
-                 "fill in TransferManagerOptions");
-  TOWPATH_TRY(BouncePool pool,
-              BouncePool::create(options.bounce, *options.agent,
-                                 options.devices.empty() ? nullptr : options.devices.front()));
-  return std::unique_ptr<TransferManager>(new TransferManager(std::move(options), std::move(pool)));
+  TOWPATH_TRY(auto copies, CopyRunner::create(std::move(options)));
+  return std::unique_ptr<TransferManager>(new TransferManager(std::move(copies)));
 }
 
-TransferManager::TransferManager(TransferManagerOptions options, BouncePool pool)
-    : options_(std::move(options)),
-      registrar_(*options_.agent),
-      pool_(std::move(pool)),
-      streams_(options_.devices),
-      times_(options_.short_piece_bytes, options_.path_trials) {}
+TransferManager::TransferManager(std::unique_ptr<CopyRunner> copies)
+    : agent_(*copies->options().agent), registrar_(agent_), copies_(std::move(copies)) {}
 
-TransferManager::~TransferManager() {
-  for (const auto& job : jobs_)
-    job->stop(Outcome::cancelled,
-              error(Code::cancelled, "the transfer manager ended", "end copies before it"));
-  while (!jobs_.empty())
-    if (!progress()) wait_for_work(kSleepAtMost);
-}
+TransferManager::~TransferManager() = default;
 
 Result<LayoutHandle> TransferManager::register_layout(layout::PhysicalLayout layout,
                                                       LayoutOptions options) {
-  const AgentIdentity& self = options_.agent->identity();
+  const AgentIdentity& self = agent_.identity();
   const bool is_reported = options.tier.size() <= kMaxTierName &&
                            options.first_layer <= UINT32_MAX && options.first_head <= UINT32_MAX;
   if (layout.metadata().agent_name != self.name || !is_reported)
@@ -128,92 +112,24 @@ Result<LayoutInfo> TransferManager::info(LayoutHandle handle) const {
 
 Result<layout::PhysicalLayout> TransferManager::local_layout(LayoutHandle handle) const {
   TOWPATH_TRY(const Entry* entry, find(handle));
-  if (const auto* local = std::get_if<layout::PhysicalLayout>(&entry->layout)) return *local;
+  if (const layout::PhysicalLayout* local = entry->local()) return *local;
   return error(Code::denied,
                cat(to_string(handle), " is memory of ", to_string(entry->geometry().agent()),
                    ": its addresses mean nothing here"),
                "copy its blocks to a layout of this agent");
 }
 
-Result<CopySide> TransferManager::side_of(const Entry& entry,
-                                          const std::optional<layout::BlockFormat>& format) const {
-  const layout::Layout& geometry = entry.geometry();
-  TOWPATH_TRY(const layout::TensorView view,
-              geometry.view_as(format.value_or(geometry.config().format)));
-  CopySide side{.view = view.placed_at(layout::Axis::layer, entry.options.first_layer)
-                            .placed_at(layout::Axis::head, entry.options.first_head),
-                .location = geometry.location(),
-                .agent = geometry.agent().name,
-                .end = end_of(geometry.location().kind, entry.is_remote()),
-                .regions = {geometry.regions().begin(), geometry.regions().end()},
-                .bytes = {},
-                .keep = {}};
-  if (const auto* local = std::get_if<layout::PhysicalLayout>(&entry.layout)) {
-    side.keep.assign(local->regions().begin(), local->regions().end());
-    if (side.end == RouteEnd::host)
-      for (const auto& region : local->regions()) side.bytes.push_back(region->bytes());
-  }
-  return side;
-}
+bool TransferManager::progress() { return copies_->progress(); }
+void TransferManager::wait_for_work(Duration timeout) { copies_->wait_for_work(timeout); }
+TransferFigures TransferManager::figures() const { return copies_->figures(); }
+const Clock& TransferManager::clock() const { return *copies_->options().clock; }
 
-bool TransferManager::progress() {
-  bool moved = options_.agent->progress();
-  const Instant now = options_.clock->now();
-  under_way_ = 0;
-  for (const auto& job : jobs_) {
-    moved = job->poll(tools(), pool_, now) || moved;
-    under_way_ += job->under_way();
-  }
-  for (const auto& job : jobs_) note_time(*job);
-  moved = start_chunks() || moved;
-  std::erase_if(jobs_, [](const auto& job) { return job->has_ended(); });
-  return moved;
-}
-
-/// What was cancelled or had no more time tells nothing of its way.
-void TransferManager::note_time(const CopyJob& job) {
-  if (!job.trial() || !job.took()) return;
-  if (job.outcome() == Outcome::done) times_.note(*job.trial(), job.took());
-  if (job.outcome() == Outcome::failed) times_.note(*job.trial(), std::nullopt);
-}
-
-/// Jobs start chunks in turn, so that a large copy does not hold up a small one.
-bool TransferManager::start_chunks() {
-  const Instant now = options_.clock->now();
-  bool started = false;
-  std::size_t idle = 0;
-  for (std::size_t budget = options_.credits;
-       budget > 0 && idle < jobs_.size() && under_way_ < options_.credits;) {
-    CopyJob& job = *jobs_[next_job_++ % jobs_.size()];
-    const auto slot =
-        job.is_waiting() && job.needs_slot() ? pool_.take() : std::optional<std::uint64_t>();
-    if (!job.is_waiting() || (job.needs_slot() && !slot)) {
-      ++idle;
-      continue;
-    }
-    const std::size_t before = job.under_way();
-    job.start(tools(), pool_, slot, now);
-    under_way_ += job.under_way() - before;
-    most_under_way_ = std::max(most_under_way_, under_way_);
-    started = true;
-    idle = 0;
-    --budget;
-  }
-  return started;
-}
-
-void TransferManager::wait_for_work(Duration timeout) {
-  const bool polls =
-      std::ranges::any_of(jobs_, [](const auto& job) { return job->needs_polling(); });
-  options_.agent->wait_for_work(std::min(timeout, polls ? kPollEvery : kSleepAtMost));
-}
-
-TransferFigures TransferManager::figures() const {
-  return {.jobs = jobs_.size(),
-          .chunks_under_way = under_way_,
-          .most_chunks_under_way = most_under_way_,
-          .bounce_slots_in_use = pool_.in_use(),
-          .most_bounce_slots_in_use = pool_.peak()};
+Result<TransferJob> TransferManager::copy(CopyRequest request) {
+  TOWPATH_TRY(const Entry* from, find(request.source));
+  TOWPATH_TRY(const Entry* to, find(request.target));
+  TOWPATH_TRY(auto job, copies_->copy({from->geometry(), from->options, from->local()},
+                                      {to->geometry(), to->options, to->local()}, request));
+  return TransferJob(*this, std::move(job));
 }
 
 TransferJob& TransferJob::operator=(TransferJob&& other) noexcept {
@@ -222,6 +138,17 @@ TransferJob& TransferJob::operator=(TransferJob&& other) noexcept {
   manager_ = other.manager_;
   job_ = std::move(other.job_);
   return *this;
+}
+
+TransferState TransferJob::state() const { return job_ ? job_->state() : TransferState::ended; }
+bool TransferJob::ended() const { return !job_ || job_->has_ended(); }
+Outcome TransferJob::outcome() const { return job_ ? job_->outcome() : Outcome::failed; }
+Route TransferJob::route() const { return job_ ? job_->route() : Route(); }
+std::uint64_t TransferJob::bytes_in_place() const { return job_ ? job_->bytes_in_place() : 0; }
+std::uint64_t TransferJob::chunks() const { return job_ ? job_->chunks() : 0; }
+
+bool TransferJob::is_layer_done(std::uint64_t layer) const {
+  return job_ && job_->is_layer_done(layer);
 }
 
 Status TransferJob::status() const {

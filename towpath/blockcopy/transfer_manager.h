@@ -31,9 +31,13 @@
 #include <vector>
 
 #include <towpath/agent/agent.h>
-#include <towpath/blockcopy/copy_job.h>
+#include <towpath/blockcopy/route.h>
+#include <towpath/core/clock.h>
+#include <towpath/core/transfer_state.h>
 #include <towpath/layout/physical_layout.h>
 #include <towpath/layout/remote_layout.h>
+#include <towpath/layout/selection.h>
+#include <towpath/memory/device_region.h>
 #include <towpath/memory/registrar.h>
 
 namespace towpath::blockcopy {
@@ -59,6 +63,8 @@ class DeviceRegistrar final : public memory::Registrar {
   memory::Registrar& agent_;
 };
 
+class CopyJob;
+class CopyRunner;
 struct OpenPackage;
 class TransferManager;
 
@@ -123,17 +129,17 @@ class TransferJob {
   TransferJob& operator=(TransferJob&& other) noexcept;
   ~TransferJob() { cancel(); }
 
-  TransferState state() const { return job_ ? job_->state() : TransferState::ended; }
-  bool ended() const { return !job_ || job_->has_ended(); }
-  Outcome outcome() const { return job_ ? job_->outcome() : Outcome::failed; }
+  TransferState state() const;
+  bool ended() const;
+  Outcome outcome() const;
   /// Why it did not end as done.
   Status status() const;
-  bool is_layer_done(std::uint64_t layer) const { return job_ && job_->is_layer_done(layer); }
+  bool is_layer_done(std::uint64_t layer) const;
   /// After it ended: target blocks whose bytes are not all in place. All others are.
   std::vector<layout::BlockRange> not_in_place() const;
-  Route route() const { return job_ ? job_->route() : Route(); }
-  std::uint64_t bytes_in_place() const { return job_ ? job_->bytes_in_place() : 0; }
-  std::uint64_t chunks() const { return job_ ? job_->chunks() : 0; }
+  Route route() const;
+  std::uint64_t bytes_in_place() const;
+  std::uint64_t chunks() const;
 
   /// Makes progress until it has ended or `timeout` has passed; the outcome, or none.
   Outcome wait(Duration timeout = Duration::max());
@@ -144,6 +150,11 @@ class TransferJob {
  private:
   TransferManager* manager_ = nullptr;  // lives while a job has not ended
   std::shared_ptr<CopyJob> job_;
+};
+
+struct BounceOptions {
+  std::uint64_t slot_bytes = 4 * kMiB;  ///< rounded up to pages
+  std::uint64_t slots = 8;              ///< at least 2, so that both hops may be under way
 };
 
 struct TransferManagerOptions {
@@ -172,7 +183,8 @@ struct TransferFigures {
 
 class TransferManager {
  public:
-  /// Errors: invalid_argument (no agent or clock, no credits), or BouncePool::create()'s.
+  /// Errors: invalid_argument (no agent or clock, no credits, slots), exhausted, or
+  /// Registrar::register_region's.
   static Result<std::unique_ptr<TransferManager>> create(TransferManagerOptions options);
   ~TransferManager();
   TransferManager(const TransferManager&) = delete;
@@ -218,7 +230,7 @@ class TransferManager {
   /// Sleeps until there may be something to do, or `timeout` has passed.
   void wait_for_work(Duration timeout);
   TransferFigures figures() const;
-  const Clock& clock() const { return *options_.clock; }
+  const Clock& clock() const;
 
  private:
   struct Entry {
@@ -226,46 +238,23 @@ class TransferManager {
     LayoutOptions options;
 
     const layout::Layout& geometry() const;
+    const layout::PhysicalLayout* local() const;  // null: a peer's
     bool is_remote() const { return std::holds_alternative<layout::RemoteLayout>(layout); }
   };
 
-  TransferManager(TransferManagerOptions options, BouncePool pool);
+  explicit TransferManager(std::unique_ptr<CopyRunner> copies);
 
   Result<const Entry*> find(LayoutHandle handle) const;
-  Result<CopySide> side_of(const Entry& entry,
-                           const std::optional<layout::BlockFormat>& format) const;
-  /// A trial where kernel and copy engines are both possible.
-  struct Way {
-    Route route;
-    std::optional<CopyTrial> trial{};
-  };
-  Result<Way> way_of(const CopySide& source, const CopySide& target, const layout::BoxPlan& plan);
-  Result<RouteFacts> facts_of(const CopySide& source, const CopySide& target,
-                              const layout::BoxPlan& plan);
-  /// Whether the kernel of `device`, if it is one, may move the plan's pieces between it and
-  /// `other`; null: a bounce buffer.
-  bool kernel_reaches(const CopySide& device, const CopySide* other,
-                      const layout::BoxPlan& plan) const;
-  bool is_direct(TransferOp op, const CopySide& local, const CopySide& remote);
   Status check_new(const OpenPackage& package) const;
   Status check_incarnation(const AgentIdentity& agent) const;
   Result<std::vector<LayoutHandle>> take(OpenPackage package);
-  bool start_chunks();
-  void note_time(const CopyJob& job);
-  HopTools tools() { return {*options_.agent, streams_}; }
 
-  const TransferManagerOptions options_;
+  agent::Agent& agent_;
   DeviceRegistrar registrar_;
-  BouncePool pool_;
-  DeviceStreams streams_;
-  CopyTimes times_;
   std::uint64_t next_id_ = 1;
   std::map<LayoutHandle, Entry> layouts_;
   std::map<std::string, std::uint64_t> peers_;  // name, incarnation
-  std::vector<std::shared_ptr<CopyJob>> jobs_;
-  std::size_t next_job_ = 0;  // that starts a chunk
-  std::size_t under_way_ = 0;
-  std::size_t most_under_way_ = 0;
+  const std::unique_ptr<CopyRunner> copies_;
 };
 
 }  // namespace towpath::blockcopy

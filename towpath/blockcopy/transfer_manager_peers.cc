@@ -8,11 +8,11 @@
 namespace towpath::blockcopy {
 
 Result<Bytes> TransferManager::export_package() const {
-  const AgentIdentity& self = options_.agent->identity();
+  const AgentIdentity& self = agent_.identity();
   LayoutPackage package;
-  TOWPATH_TRY(package.metadata, options_.agent->metadata());
+  TOWPATH_TRY(package.metadata, agent_.metadata());
   for (const auto& [handle, entry] : layouts_) {
-    const auto* local = std::get_if<layout::PhysicalLayout>(&entry.layout);
+    const layout::PhysicalLayout* const local = entry.local();
     if (local == nullptr) continue;
     TOWPATH_TRY(Bytes message, local->serialize(self.incarnation));
     package.layouts.push_back({handle.id, entry.options.tier, entry.options.first_layer,
@@ -22,12 +22,12 @@ Result<Bytes> TransferManager::export_package() const {
 }
 
 Status TransferManager::check_new(const OpenPackage& package) const {
-  if (package.agent.name == options_.agent->name())
+  if (package.agent.name == agent_.name())
     return error(Code::already_exists,
                  cat("a package of an agent named '", printable(package.agent.name),
                      "', as this one is: its memory would be taken for ours"),
                  "give every agent a name of its own");
-  const auto known = options_.agent->peer(package.agent.name);
+  const auto known = agent_.peer(package.agent.name);
   const bool is_other_life = known.ok() && known->identity.incarnation != package.agent.incarnation;
   if (is_other_life)
     return error(Code::already_exists,
@@ -56,9 +56,8 @@ Result<std::vector<LayoutHandle>> TransferManager::refresh(ConstByteSpan bytes) 
 
 /// Handles say whose layouts they are by the incarnation: it must be nobody else's.
 Status TransferManager::check_incarnation(const AgentIdentity& agent) const {
-  std::string other = agent.incarnation == options_.agent->identity().incarnation
-                          ? options_.agent->name()
-                          : std::string();
+  std::string other =
+      agent.incarnation == agent_.identity().incarnation ? agent_.name() : std::string();
   for (const auto& [name, incarnation] : peers_)
     if (name != agent.name && incarnation == agent.incarnation) other = name;
   if (other.empty()) return {};
@@ -70,7 +69,7 @@ Status TransferManager::check_incarnation(const AgentIdentity& agent) const {
 /// All that is checked before was; what can still fail comes before what changes.
 Result<std::vector<LayoutHandle>> TransferManager::take(OpenPackage package) {
   TOWPATH_TRY(check_incarnation(package.agent));
-  TOWPATH_TRY(const AgentIdentity agent, options_.agent->load_metadata(package.metadata));
+  TOWPATH_TRY(const AgentIdentity agent, agent_.load_metadata(package.metadata));
   const auto before = peers_.find(agent.name);
   if (before != peers_.end())
     std::erase_if(layouts_, [&](const auto& known) { return known.first.owner == before->second; });
@@ -92,7 +91,7 @@ Status TransferManager::unload(const std::string& agent_name) {
                  "import_package() them first");
   std::erase_if(layouts_, [&](const auto& entry) { return entry.first.owner == known->second; });
   peers_.erase(known);
-  return options_.agent->forget_peer(agent_name);
+  return agent_.forget_peer(agent_name);
 }
 
 }  // namespace towpath::blockcopy

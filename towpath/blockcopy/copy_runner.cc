@@ -1,8 +1,7 @@
-// TransferManager::copy(): which way a copy goes, and the chunks it is cut into.
 #include <algorithm>
 #include <utility>
 
-#include <towpath/blockcopy/transfer_manager.h>
+#include <towpath/blockcopy/copy_runner.h>
 #include <towpath/core/format.h>
 #include <towpath/layout/plan.h>
 
@@ -12,8 +11,30 @@ namespace {
 using layout::Axis;
 using layout::IndexRange;
 
+/// How long to sleep where an end is not told by the agent's wait_fd().
+constexpr Duration kPollEvery = std::chrono::microseconds(100);
+constexpr Duration kSleepAtMost = std::chrono::milliseconds(50);
+
 // Shorter pieces would cross the bus a word at a time.
 constexpr std::uint64_t kLeastOverBus = 32;
+
+Result<CopySide> side_of(const CopyEnd& end, const std::optional<layout::BlockFormat>& format) {
+  TOWPATH_TRY(const layout::TensorView view,
+              end.geometry.view_as(format.value_or(end.geometry.config().format)));
+  CopySide side{.view = view.placed_at(Axis::layer, end.options.first_layer)
+                            .placed_at(Axis::head, end.options.first_head),
+                .location = end.geometry.location(),
+                .agent = end.geometry.agent().name,
+                .end = end_of(end.geometry.location().kind, end.local == nullptr),
+                .regions = {end.geometry.regions().begin(), end.geometry.regions().end()},
+                .bytes = {},
+                .keep = {}};
+  if (end.local == nullptr) return side;
+  side.keep.assign(end.local->regions().begin(), end.local->regions().end());
+  if (side.end == RouteEnd::host)
+    for (const auto& region : end.local->regions()) side.bytes.push_back(region->bytes());
+  return side;
+}
 
 /// Shards have layers and heads of one whole; in all else they are as large.
 Status check_shards(const layout::TensorView& source, const layout::TensorView& target) {
@@ -109,8 +130,33 @@ bool uses_kernel(const Route& route) {
 
 }  // namespace
 
-bool TransferManager::kernel_reaches(const CopySide& device, const CopySide* other,
-                                     const layout::BoxPlan& plan) const {
+Result<std::unique_ptr<CopyRunner>> CopyRunner::create(TransferManagerOptions options) {
+  if (options.agent == nullptr || options.clock == nullptr || options.credits == 0 ||
+      options.chunk_bytes == 0)
+    return error(Code::invalid_argument, "a transfer manager needs an agent, its clock and credits",
+                 "fill in TransferManagerOptions");
+  TOWPATH_TRY(BouncePool pool,
+              BouncePool::create(options.bounce.slots, options.bounce.slot_bytes, *options.agent,
+                                 options.devices.empty() ? nullptr : options.devices.front()));
+  return std::unique_ptr<CopyRunner>(new CopyRunner(std::move(options), std::move(pool)));
+}
+
+CopyRunner::CopyRunner(TransferManagerOptions options, BouncePool pool)
+    : options_(std::move(options)),
+      pool_(std::move(pool)),
+      streams_(options_.devices),
+      times_(options_.short_piece_bytes, options_.path_trials) {}
+
+CopyRunner::~CopyRunner() {
+  for (const auto& job : jobs_)
+    job->stop(Outcome::cancelled,
+              error(Code::cancelled, "the transfer manager ended", "end copies before it"));
+  while (!jobs_.empty())
+    if (!progress()) wait_for_work(kSleepAtMost);
+}
+
+bool CopyRunner::kernel_reaches(const CopySide& device, const CopySide* other,
+                                const layout::BoxPlan& plan) const {
   if (device.end != RouteEnd::device) return false;
   const bool is_pinned =
       other == nullptr ? pool_.is_pinned()
@@ -121,15 +167,15 @@ bool TransferManager::kernel_reaches(const CopySide& device, const CopySide* oth
   return runs_it.ok() && (*runs_it)->has_box_kernel().ok();
 }
 
-bool TransferManager::is_direct(TransferOp op, const CopySide& local, const CopySide& remote) {
+bool CopyRunner::is_direct(TransferOp op, const CopySide& local, const CopySide& remote) {
   const auto mine = options_.agent->prepare(first_region(local));
   const auto theirs = options_.agent->prepare_remote(remote.agent, first_region(remote));
   return mine.ok() && theirs.ok() && options_.agent->explain(op, *mine, *theirs).ok();
 }
 
 // As if pieces were short; way_of() asks whether they are.
-Result<RouteFacts> TransferManager::facts_of(const CopySide& source, const CopySide& target,
-                                             const layout::BoxPlan& plan) {
+Result<RouteFacts> CopyRunner::facts_of(const CopySide& source, const CopySide& target,
+                                        const layout::BoxPlan& plan) {
   RouteFacts facts{.is_same_device = source.location == target.location,
                    .reorders_short_pieces = plan.form() == layout::CopyForm::permuted,
                    .has_short_pieces = plan.pieces() > 1};
@@ -157,8 +203,8 @@ Result<RouteFacts> TransferManager::facts_of(const CopySide& source, const CopyS
   return facts;
 }
 
-Result<TransferManager::Way> TransferManager::way_of(const CopySide& source, const CopySide& target,
-                                                     const layout::BoxPlan& plan) {
+Result<CopyRunner::Way> CopyRunner::way_of(const CopySide& source, const CopySide& target,
+                                           const layout::BoxPlan& plan) {
   TOWPATH_TRY(RouteFacts facts, facts_of(source, target, plan));
   const Route of_short = choose(source.end, target.end, facts);
   facts.reorders_short_pieces = facts.has_short_pieces = false;
@@ -170,15 +216,14 @@ Result<TransferManager::Way> TransferManager::way_of(const CopySide& source, con
   return Way{trial.mover == PieceMover::kernel ? of_short : of_long, trial};
 }
 
-Result<TransferJob> TransferManager::copy(CopyRequest request) {
+Result<std::shared_ptr<CopyJob>> CopyRunner::copy(const CopyEnd& from, const CopyEnd& to,
+                                                  const CopyRequest& request) {
   TOWPATH_TRY(check_chunks(request));
-  TOWPATH_TRY(const Entry* from, find(request.source));
-  TOWPATH_TRY(const Entry* to, find(request.target));
-  TOWPATH_TRY(CopySide source, side_of(*from, request.source_format));
-  TOWPATH_TRY(CopySide target, side_of(*to, request.target_format));
+  TOWPATH_TRY(CopySide source, side_of(from, request.source_format));
+  TOWPATH_TRY(CopySide target, side_of(to, request.target_format));
   TOWPATH_TRY(cut_views(source, target, request));
-  TOWPATH_TRY(check_objects(target, to->geometry(), request.layer_by_layer));
-  TOWPATH_TRY(const layout::BlockBounds bounds, bounds_of(from->geometry(), to->geometry()));
+  TOWPATH_TRY(check_objects(target, to.geometry, request.layer_by_layer));
+  TOWPATH_TRY(const layout::BlockBounds bounds, bounds_of(from.geometry, to.geometry));
   TOWPATH_TRY(const std::vector<layout::BlockGroup> groups, group_blocks(request.blocks, bounds));
   TOWPATH_TRY(const layout::BoxPlan plan, plan_groups_of_blocks(source.view, target.view, groups));
   TOWPATH_TRY(const Way way, way_of(source, target, plan));
@@ -199,12 +244,72 @@ Result<TransferJob> TransferManager::copy(CopyRequest request) {
       .chunks = {},
       .deadline = options_.clock->now() + request.timeout.value_or(options_.default_timeout),
       .most_chunks = request.most_chunks,
-      .on_layer = std::move(request.on_layer),
-      .on_blocks = std::move(request.on_blocks),
+      .on_layer = request.on_layer,
+      .on_blocks = request.on_blocks,
       .trial = way.trial};
   parts.chunks = cut_chunks(ranges_in(groups), parts.source.view.range(Axis::layer), limits);
   jobs_.push_back(std::make_shared<CopyJob>(std::move(parts)));
-  return TransferJob(*this, jobs_.back());
+  return jobs_.back();
+}
+
+bool CopyRunner::progress() {
+  bool moved = options_.agent->progress();
+  const Instant now = options_.clock->now();
+  under_way_ = 0;
+  for (const auto& job : jobs_) {
+    moved = job->poll(tools(), pool_, now) || moved;
+    under_way_ += job->under_way();
+  }
+  for (const auto& job : jobs_) note_time(*job);
+  moved = start_chunks() || moved;
+  std::erase_if(jobs_, [](const auto& job) { return job->has_ended(); });
+  return moved;
+}
+
+/// What was cancelled or had no more time tells nothing of its way.
+void CopyRunner::note_time(const CopyJob& job) {
+  if (!job.trial() || !job.took()) return;
+  if (job.outcome() == Outcome::done) times_.note(*job.trial(), job.took());
+  if (job.outcome() == Outcome::failed) times_.note(*job.trial(), std::nullopt);
+}
+
+/// Jobs start chunks in turn, so that a large copy does not hold up a small one.
+bool CopyRunner::start_chunks() {
+  const Instant now = options_.clock->now();
+  bool started = false;
+  std::size_t idle = 0;
+  for (std::size_t budget = options_.credits;
+       budget > 0 && idle < jobs_.size() && under_way_ < options_.credits;) {
+    CopyJob& job = *jobs_[next_job_++ % jobs_.size()];
+    const auto slot =
+        job.is_waiting() && job.needs_slot() ? pool_.take() : std::optional<std::uint64_t>();
+    if (!job.is_waiting() || (job.needs_slot() && !slot)) {
+      ++idle;
+      continue;
+    }
+    const std::size_t before = job.under_way();
+    job.start(tools(), pool_, slot, now);
+    under_way_ += job.under_way() - before;
+    most_under_way_ = std::max(most_under_way_, under_way_);
+    started = true;
+    idle = 0;
+    --budget;
+  }
+  return started;
+}
+
+void CopyRunner::wait_for_work(Duration timeout) {
+  const bool polls =
+      std::ranges::any_of(jobs_, [](const auto& job) { return job->needs_polling(); });
+  options_.agent->wait_for_work(std::min(timeout, polls ? kPollEvery : kSleepAtMost));
+}
+
+TransferFigures CopyRunner::figures() const {
+  return {.jobs = jobs_.size(),
+          .chunks_under_way = under_way_,
+          .most_chunks_under_way = most_under_way_,
+          .bounce_slots_in_use = pool_.in_use(),
+          .most_bounce_slots_in_use = pool_.peak()};
 }
 
 }  // namespace towpath::blockcopy
