@@ -69,6 +69,16 @@ TEST(ConnectorTest, what_was_computed_comes_back_into_other_blocks) {
   EXPECT_EQ(engine.worker->figures().saved_blocks, 3U) << "what is held is not saved again";
 }
 
+TEST(ConnectorTest, a_worker_says_once_with_which_step_it_began) {
+  Engine engine(nullptr);
+  EXPECT_FALSE(engine.report.first_step);
+  (void)engine.scheduler->build();  // of an earlier life
+  engine.serve("a", 7, {0, 1, 2});
+  EXPECT_EQ(engine.report.first_step, std::optional<std::uint64_t>(1));
+  engine.serve("b", 7, {5, 3, 4});
+  EXPECT_FALSE(engine.report.first_step);
+}
+
 TEST(ConnectorTest, what_is_saved_with_more_priority_goes_to_disk_first) {
   sys::MemoryFileSystem disk;
   Engine engine(&disk, {}, kEngineCache, {.batch_blocks = 1});

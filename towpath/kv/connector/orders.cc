@@ -77,7 +77,7 @@ constexpr wire::Tag kWorker = wire::required(1), kIsFirst = wire::required(2),
                     kFailed = wire::required(7), kTiers = wire::optional(8),
                     kCosts = wire::optional(9), kAnswer = wire::optional(10),
                     kLasting = wire::optional(11), kGoesOn = wire::optional(12),
-                    kMoreFollows = wire::optional(13);
+                    kMoreFollows = wire::optional(13), kFirstStep = wire::optional(14);
 constexpr wire::FieldRule kReportRules[] = {
     {kWorker, "worker", Kind::number, wire::kOne, kMaxConnectorWorkers - 1},
     {kIsFirst, "is first", Kind::number, wire::kOne, 1},
@@ -93,6 +93,7 @@ constexpr wire::FieldRule kReportRules[] = {
     {kLasting, "lasting", Kind::bytes, wire::kAtMostOne, kMaxNumbersBytes},
     {kGoesOn, "goes on", Kind::number, wire::kAtMostOne, 1},
     {kMoreFollows, "more follows", Kind::number, wire::kAtMostOne, 1},
+    {kFirstStep, "first step", Kind::number, wire::kAtMostOne},
 };
 constexpr wire::Schema kReportSchema("worker report", kReportRules);
 
@@ -278,6 +279,7 @@ Result<Bytes> encode(const WorkerReport& report) {
   if (!report.lasting.empty()) out.put_bytes(kLasting, pack_numbers(report.lasting));
   if (report.goes_on) out.put_number(kGoesOn, 1);
   if (report.more_follows) out.put_number(kMoreFollows, 1);
+  if (report.first_step) out.put_number(kFirstStep, *report.first_step);
   return sealed(wire::MessageType::worker_report, out);
 }
 
@@ -296,6 +298,7 @@ Result<WorkerReport> decode_worker_report(ConstByteSpan bytes) {
                                case kMoreFollows:
                                  report.more_follows = field.number() == 1;
                                  return {};
+                               case kFirstStep: report.first_step = field.number(); return {};
                                case kReceived:
                                  report.received.emplace_back(field.text());
                                  return {};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,9 @@ struct WorkerReport {
   std::vector<HintAnswer> hints{};
   /// Of `stored`, those that outlive this worker's process (TieredKeeper::outlives_this()).
   std::vector<BlockHash> lasting{};
+  /// The first step that this life was given orders for: what earlier ones were to load, nobody
+  /// loads. Said once.
+  std::optional<std::uint64_t> first_step{};
 
   bool says_nothing() const { return *this == WorkerReport{.worker = worker}; }
   friend bool operator==(const WorkerReport&, const WorkerReport&) = default;

@@ -74,13 +74,42 @@ TEST(ResyncTest, what_a_worker_that_goes_on_loads_is_still_waited_for) {
     ASSERT_TRUE(scheduler.update(held).ok());
     ASSERT_EQ(scheduler.match({.request = "r", .tokens = tokens})->tokens, 8U);
     ASSERT_TRUE(scheduler.allocate("r", std::vector<std::uint64_t>{7, 8, 9}, 8).ok());
+    const std::uint64_t step = scheduler.build().step;
     WorkerReport again = held;
     again.is_first = true;
     again.goes_on = goes_on;
+    if (!goes_on) again.first_step = step + 1;
     ASSERT_TRUE(scheduler.update(again).ok());
     EXPECT_EQ(scheduler.match({.request = "s", .tokens = tokens})->tokens, goes_on ? 0U : 8U)
         << "behind two blocks, 16 ms for 12";
   }
+}
+
+TEST(ResyncTest, what_an_earlier_life_was_to_load_is_waited_for_no_more) {
+  const auto tokens = two_blocks();
+  WorkerReport held{.stored = sequence_hashes({}, tokens, kTokensPerBlock).value()};
+  auto scheduler = make_scheduler({.workers = 2, .background_from_tokens = 1});
+  for (const std::uint32_t worker : {1U, 0U}) {
+    held.worker = worker;
+    ASSERT_TRUE(scheduler.update(held).ok());
+  }
+  const auto load = [&](const RequestId& request) {
+    EXPECT_EQ(scheduler.match({.request = request, .tokens = tokens})->tokens, 8U);
+    EXPECT_TRUE(scheduler.allocate(request, std::vector<std::uint64_t>{7, 8, 9}, 8).ok());
+    return scheduler.build().step;
+  };
+  (void)load("early");
+  const std::uint64_t step = load("late");
+  held.is_first = true;
+  ASSERT_TRUE(scheduler.update(held).ok());
+  ASSERT_TRUE(scheduler.update({.worker = 1, .received = {"early"}}).ok());
+  EXPECT_EQ(scheduler.preempt("early").code(), Code::not_ready) << "it may have been given it";
+  ASSERT_TRUE(scheduler.update({.first_step = step}).ok());
+  EXPECT_TRUE(scheduler.preempt("early").ok());
+  ASSERT_TRUE(scheduler.update({.worker = 1, .received = {"late", "late"}}).ok());
+  EXPECT_EQ(scheduler.preempt("late").code(), Code::not_ready) << "this life was given it";
+  ASSERT_TRUE(scheduler.update({.received = {"late"}}).ok());
+  EXPECT_FALSE(scheduler.finish("late")->blocks_stay);
 }
 
 TEST(ResyncTest, a_block_of_a_later_part_still_has_its_tokens) {

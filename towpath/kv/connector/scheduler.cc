@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <unordered_set>
 #include <utility>
 
@@ -80,6 +81,7 @@ Result<ConnectorScheduler::Match> ConnectorScheduler::match(const Prompt& prompt
   if (!is_new) {
     request.saves = known->second.saves;
     request.loading = known->second.loading;
+    request.loading_step = known->second.loading_step;
     request.loads = known->second.loads;
   }
   known->second = std::move(request);
@@ -304,10 +306,11 @@ void ConnectorScheduler::withdraw(const RequestId& id, bool with_background_save
 Status ConnectorScheduler::preempt(const RequestId& id) {
   TOWPATH_TRY(Request * request, find(id));
   if (request->loading > 0)
-    return error(Code::not_ready,
-                 cat("request '", printable(id), "' is being loaded in the background by ",
-                     request->loading, " workers, into blocks that would be others'"),
-                 "preempt it when it has been received, or finish it: its blocks stay until then");
+    return error(
+        Code::not_ready,
+        cat("request '", printable(id), "' is being loaded in the background by ",
+            std::popcount(request->loading), " workers, into blocks that would be others'"),
+        "preempt it when it has been received, or finish it: its blocks stay until then");
   withdraw(id, true);
   end_loads(*request);
   if (request->saves) next_.settle.push_back(id);
@@ -350,8 +353,10 @@ StepOrders ConnectorScheduler::build() {
   next_.step = orders.step + 1;
   for (const RequestOrder& load : orders.loads)
     if (const auto known = requests_.find(load.request);
-        load.in_background && known != requests_.end())
-      known->second.loading = options_.workers;
+        load.in_background && known != requests_.end()) {
+      known->second.loading = ~std::uint64_t{0} >> (kMaxConnectorWorkers - options_.workers);
+      known->second.loading_step = orders.step;
+    }
   return orders;
 }
 
@@ -362,10 +367,18 @@ void ConnectorScheduler::note_answer(BlockHash hash, bool is_last) {
   if (is_last || --known->second == 0) saving_.erase(known);
 }
 
-void ConnectorScheduler::note_received(const RequestId& id) {
-  const auto known = requests_.find(id);
-  if (known == requests_.end() || known->second.loading == 0) return;
-  if (--known->second.loading == 0) end_loads(known->second);
+void ConnectorScheduler::note_received(Request& request, std::uint32_t worker) {
+  const std::uint64_t its = std::uint64_t{1} << worker;
+  if ((request.loading & its) == 0) return;
+  request.loading &= ~its;
+  if (request.loading == 0) end_loads(request);
+}
+
+/// They were sent to an earlier life of the worker. That it begins anew is not enough to know it:
+/// what was built lately may have come to this one.
+void ConnectorScheduler::forget_loads_before(std::uint64_t step, std::uint32_t worker) {
+  for (auto& [id, request] : requests_)
+    if (request.loading_step < step) note_received(request, worker);
 }
 
 void ConnectorScheduler::end_loads(Request& request) {
@@ -380,7 +393,6 @@ void ConnectorScheduler::begin_anew(const WorkerReport& report) {
   held_.forget_doubted(report.worker);
   saving_.clear();  // it will not answer for its earlier life; saved twice does no harm
   forget_hints();
-  for (auto& [id, request] : requests_) end_loads(request);
 }
 
 /// Tokens are kept until all that begin anew have named their blocks.
@@ -399,6 +411,7 @@ Status ConnectorScheduler::update(const WorkerReport& report) {
                  cat("a report of worker ", report.worker, " of ", options_.workers),
                  "workers count from 0");
   if (report.is_first) begin_anew(report);
+  if (report.first_step) forget_loads_before(*report.first_step, report.worker);
   for (const BlockHash hash : report.lost) {
     held_.remove(hash, report.worker);
     note_answer(hash, true);
@@ -417,7 +430,9 @@ Status ConnectorScheduler::update(const WorkerReport& report) {
   for (const TierCost& cost : report.costs) costs_.note_cost(report.worker, cost);
   for (const HintAnswer& answer : report.hints) note_hint(answer);
   end_anew(report);
-  for (const RequestId& id : report.received) note_received(id);
+  for (const RequestId& id : report.received)
+    if (const auto known = requests_.find(id); known != requests_.end())
+      note_received(known->second, report.worker);
   figures_.failed_blocks += report.failed_blocks.size();
   return {};
 }

@@ -193,10 +193,11 @@ class ConnectorScheduler {
     std::uint64_t matched = 0;
     std::uint64_t held_blocks = 0;  // behind the computed ones, of which `matched` was chosen
     LoadOrCompute::Answer choice{};
-    TierCounts loads{};         // in the background, by where they were
-    std::vector<Table> tables;  // by group; none: nothing is allocated
-    std::uint32_t loading = 0;  // workers that have not received what was built
-    bool saves = false;         // something of it was ordered to be saved in the background
+    TierCounts loads{};              // in the background, by where they were
+    std::vector<Table> tables;       // by group; none: nothing is allocated
+    std::uint64_t loading = 0;       // workers that have not received what was built, a bit each
+    std::uint64_t loading_step = 0;  // of the orders that say so
+    bool saves = false;              // something of it was ordered to be saved in the background
   };
 
   explicit ConnectorScheduler(ConnectorSchedulerOptions options)
@@ -231,7 +232,8 @@ class ConnectorScheduler {
   void note_choice(const Request& request);
   void withdraw(const RequestId& id, bool with_background_saves);
   void end_loads(Request& request);
-  void note_received(const RequestId& request);
+  void note_received(Request& request, std::uint32_t worker);
+  void forget_loads_before(std::uint64_t step, std::uint32_t worker);
   void note_answer(BlockHash hash, bool is_last);
   void begin_anew(const WorkerReport& report);
   void end_anew(const WorkerReport& report);

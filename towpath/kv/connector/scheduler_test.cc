@@ -300,6 +300,7 @@ TEST_F(ConnectorSchedulerTest, orders_and_reports_travel_and_what_is_cut_is_refu
   measured.tiers = {0, 15};
   measured.lasting = {2};
   measured.goes_on = measured.more_follows = true;
+  measured.first_step = UINT64_MAX;
   measured.costs = {{.tier = 2, .per_block = std::chrono::milliseconds(3)}};
   EXPECT_EQ(decode_worker_report(encode(measured).value()).value(), measured);
   for (const TierIndex tier : {TierIndex{16}, TierIndex{255}}) {

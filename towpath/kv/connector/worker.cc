@@ -106,6 +106,7 @@ Status ConnectorWorker::start_step(const StepOrders& orders) {
                  "call wait_for_save() at the end of each step");
   const Timed timed(*this, &EngineTime::start_step);
   ++figures_.engine_time.steps;
+  if (!std::exchange(has_orders_, true)) report_.first_step = orders.step;
   if (!orders.settle.empty()) settle();
   ends_.insert(ends_.end(), orders.ends.begin(), orders.ends.end());
   for (const HintOrder& hint : orders.hints) keeper_->hint(hint);

@@ -208,6 +208,7 @@ class ConnectorWorker {
   Finished finished_;
   std::vector<std::uint64_t> failed_;
   WorkerReport report_;
+  bool has_orders_ = false;              // of a step, the first of its life
   Pace copying_;                         // to the engine
   std::map<TierIndex, Duration> costs_;  // that were reported
   Figures figures_;
