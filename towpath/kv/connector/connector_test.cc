@@ -242,6 +242,27 @@ TEST(ConnectorTest, a_hint_stays_open_when_more_has_changed_than_is_kept) {
   EXPECT_TRUE(engine.scheduler->holds(Engine::first_hash(7)));
 }
 
+// The same, and what was saved between the two has made room.
+TEST(ConnectorTest, a_save_is_answered_when_more_has_changed_than_is_kept) {
+  Engine engine(nullptr);
+  engine.begin("a", 7, {0, 1, 2});
+  ASSERT_TRUE(engine.worker->start_step(engine.scheduler->build()).ok());
+  engine.worker->wait_for_save();
+  const auto hashes = sequence_hashes({}, tokens_of(12, 7), kTokens).value();
+  for (const BlockHash hash : hashes) EXPECT_TRUE(engine.block_directory->remove(hash, 0));
+  for (BlockHash hash = 1; hash <= 70'000; ++hash) {
+    EXPECT_TRUE(engine.block_directory->add(hash, 1));
+    EXPECT_TRUE(engine.block_directory->remove(hash, 1));
+  }
+  const WorkerReport report = engine.worker->take_report();
+  EXPECT_TRUE(report.goes_on);
+  EXPECT_THAT(report.stored, IsEmpty());
+  EXPECT_THAT(report.lost, ::testing::UnorderedElementsAreArray(hashes));
+  ASSERT_TRUE(engine.scheduler->update(report).ok());
+  engine.begin("b", 7, {3, 4, 5});
+  EXPECT_THAT(engine.scheduler->build().saves, SizeIs(1)) << "they may be saved again";
+}
+
 TEST(ConnectorTest, a_part_of_many_blocks_may_change_between_two_reports) {
   constexpr BlockHash kMany = 700'000, kChanged = 70'000;
   Engine engine(nullptr);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include <towpath/core/format.h>
@@ -247,7 +248,10 @@ WorkerReport ConnectorWorker::report_so_far() {
   report.more_follows = news.more_follows;
   report.stored.insert(report.stored.end(), news.stored.begin(), news.stored.end());
   report.lost.insert(report.lost.end(), news.lost.begin(), news.lost.end());
-  // What was saved may have made room since, and what was lost may have been saved again.
+  // Of what was saved the scheduler awaits an answer, also where it has made room since; and what
+  // was lost may have been saved again.
+  std::ranges::copy_if(report.stored, std::back_inserter(report.lost),
+                       [&](BlockHash hash) { return !keeper_->has(hash); });
   keep_once(report.stored, [&](BlockHash hash) { return keeper_->has(hash); });
   keep_once(report.lost, [&](BlockHash hash) { return !keeper_->has(hash); });
   for (const BlockHash hash : report.stored) report.tiers.push_back(keeper_->tier_of(hash));

@@ -84,7 +84,8 @@ void ConnectorWorker::end_save(SaveStep& step) {
                                             {saving.order.hash, saving.priority, saving.tenant})
                             : why;
     if (is_there && kept.ok()) {
-      ++figures_.saved_blocks;  // the keeper has the news
+      ++figures_.saved_blocks;
+      report_.stored.push_back(saving.order.hash);  // the keeper may lose count of its news
     } else {
       unsaved(saving.order.hash, kept);
     }
