@@ -195,7 +195,11 @@ void HintRunner::bring(Running& hint) {
     return;
   }
   Result<Promotion> coming = cache_.promote(wanted, kUnhurriedPriority);
-  if (!coming.ok()) return;  // too much waits: at the next look
+  if (!coming.ok()) {  // too much waits: at the next look
+    hint.refusal = coming.status();
+    for (const CachedBlock& block : wanted) hint.refused.insert(block.hash);
+    return;
+  }
   hint.coming = *std::move(coming);
   hint.asked.clear();
   for (const CachedBlock& block : wanted) hint.asked.push_back(block.hash);

@@ -59,7 +59,7 @@ class HintRunner {
     std::optional<Promotion> coming{};
     std::vector<BlockHash> asked{};           // what is coming, in that order
     Instant ask_at{};                         // not before
-    std::unordered_set<BlockHash> refused{};  // as exhausted, when last asked for
+    std::unordered_set<BlockHash> refused{};  // for want of room, when last asked for
     Status refusal{};                         // of the last one
     std::unordered_set<BlockHash> offered{};  // to the tiers below
     std::uint64_t done = 0;

@@ -189,6 +189,17 @@ TEST_F(HintRunnerTest, block_that_cannot_be_had_in_time_is_left_with_why) {
   EXPECT_EQ(ask(HintAction::pin, 1, 2).outcome, HintOutcome::rejected);
 }
 
+TEST_F(HintRunnerTest, what_too_many_wait_before_is_left_with_why) {
+  open_hints({.most_waiting_promotions = 1});
+  make_below(1, 3);
+  (void)make(1);
+  const HintAnswer said = ask(HintAction::prefetch, 1, 3);
+  EXPECT_EQ(said.outcome, HintOutcome::clipped);
+  EXPECT_EQ(said.blocks, 1U);
+  EXPECT_EQ(said.left, 2U);
+  EXPECT_THAT(said.why, HasSubstr("wait already"));
+}
+
 TEST_F(HintRunnerTest, what_is_retained_stays_and_nothing_is_brought_for_it) {
   open_hints();
   make_below(1, 2);
