@@ -112,6 +112,39 @@ TEST(ResyncTest, what_an_earlier_life_was_to_load_is_waited_for_no_more) {
   EXPECT_FALSE(scheduler.finish("late")->blocks_stay);
 }
 
+TEST(ResyncTest, a_hint_that_was_sent_to_an_earlier_life_is_rejected_and_no_other) {
+  auto scheduler = make_scheduler();
+  ASSERT_TRUE(scheduler.match({.request = "r", .tokens = two_blocks()}).ok());
+  ASSERT_TRUE(scheduler.hint("r", {.id = "sent"}).ok());
+  (void)scheduler.build();
+  ASSERT_TRUE(scheduler.hint("r", {.id = "next"}).ok());
+  ASSERT_TRUE(scheduler.update({.is_first = true}).ok());
+  const auto lost = scheduler.take_answered_hints();
+  ASSERT_THAT(lost, SizeIs(1));
+  EXPECT_EQ(lost[0].id, "sent");
+  EXPECT_EQ(lost[0].answer.outcome, HintOutcome::rejected);
+  const HintAnswer answer{.number = scheduler.build().hints.at(0).number};
+  ASSERT_TRUE(scheduler.update({.hints = {answer}}).ok());
+  EXPECT_THAT(scheduler.take_answered_hints(), SizeIs(1));
+}
+
+TEST(ResyncTest, the_answer_to_a_hint_is_the_least_of_all_workers) {
+  auto scheduler = make_scheduler({.workers = 2});
+  ASSERT_TRUE(scheduler.match({.request = "r", .tokens = two_blocks()}).ok());
+  ASSERT_TRUE(scheduler.hint("r", {.id = "mine"}).ok());
+  const std::uint64_t number = scheduler.build().hints.at(0).number;
+  const HintAnswer clipped{
+      .number = number, .outcome = HintOutcome::clipped, .blocks = 5, .left = 3, .why = "full"};
+  ASSERT_TRUE(scheduler.update({.hints = {clipped}}).ok());
+  ASSERT_TRUE(
+      scheduler.update({.worker = 1, .hints = {{.number = number, .blocks = 4, .left = 4}}}).ok());
+  const auto answered = scheduler.take_answered_hints();
+  ASSERT_THAT(answered, SizeIs(1));
+  const HintAnswer least{
+      .number = number, .outcome = HintOutcome::clipped, .blocks = 4, .left = 4, .why = "full"};
+  EXPECT_EQ(answered[0].answer, least);
+}
+
 TEST(ResyncTest, a_block_of_a_later_part_still_has_its_tokens) {
   const auto tokens = two_blocks();
   const auto hashes = sequence_hashes({}, tokens, kTokensPerBlock).value();

@@ -36,19 +36,27 @@ void ConnectorScheduler::note_hint(const HintAnswer& answer) {
   if (known == asked_hints_.end()) return;  // asked in an earlier life
   AskedHint& asked = known->second;
   HintAnswer& least = asked.least.answer;
-  if (asked.answers == 0 || answer.outcome > least.outcome || answer.blocks < least.blocks)
-    least = answer;
+  if (asked.answers == 0) least = answer;
+  if (answer.outcome > least.outcome) {
+    least.outcome = answer.outcome;
+    least.why = answer.why;
+  }
+  least.blocks = std::min(least.blocks, answer.blocks);
+  least.left = std::max(least.left, answer.left);
   if (++asked.answers < options_.workers) return;
   answered_hints_.push_back(std::move(asked.least));
   asked_hints_.erase(known);
 }
 
-/// A worker that begins anew knows of none.
+/// A worker that begins anew knows of none that it was sent.
 void ConnectorScheduler::forget_hints() {
-  for (auto& [number, asked] : std::exchange(asked_hints_, {})) {
+  const std::uint64_t unsent = next_hint_ - next_.hints.size();
+  while (!asked_hints_.empty() && asked_hints_.begin()->first < unsent) {
+    auto& [number, asked] = *asked_hints_.begin();
     asked.least.answer = {
         .number = number, .outcome = HintOutcome::rejected, .why = "a worker began anew"};
     answered_hints_.push_back(std::move(asked.least));
+    asked_hints_.erase(asked_hints_.begin());
   }
 }
 

@@ -383,12 +383,6 @@ TEST_F(ConnectorSchedulerTest, a_hint_names_whole_blocks_and_every_worker_answer
   EXPECT_EQ(answered[0].id, "mine");
   EXPECT_EQ(answered[0].action, HintAction::pin);
   EXPECT_EQ(answered[0].answer, answer) << "the least";
-  ASSERT_TRUE(scheduler.hint("r", {.id = "again", .action = HintAction::demote}).ok());
-  (void)scheduler.build();
-  ASSERT_TRUE(scheduler.update({.worker = 0, .is_first = true}).ok());
-  const auto lost = scheduler.take_answered_hints();
-  ASSERT_EQ(lost.size(), 1U);
-  EXPECT_EQ(lost[0].answer.outcome, HintOutcome::rejected) << "a worker began anew";
 }
 
 // Blocks of a prompt in tier 1, 4 ms each, for an engine that computes one in 8 ms.
