@@ -80,6 +80,8 @@ class BlockRef {
   explicit operator bool() const noexcept { return pool_ != nullptr; }
   SlotId slot() const noexcept { return slot_; }
   const BlockIdentity& identity() const;
+  /// As it was registered with.
+  std::uint8_t priority() const;
   BlockHash hash() const { return identity().block.hash; }
 
  private:

@@ -219,7 +219,7 @@ void BlockPool::unqueue(Shard& shard, SlotId slot) TOWPATH_NO_THREAD_SAFETY_ANAL
 
 // Blocks ------------------------------------------------------------------------------------------
 
-Result<BlockRef> BlockPool::register_block(CompleteBlock&& block) {
+Result<BlockRef> BlockPool::register_block(CompleteBlock&& block, std::uint8_t priority) {
   CompleteBlock mine = std::move(block);
   const BlockHash hash = mine.identity_.block.hash;
   const SlotId slot = mine.block_.slot_;
@@ -247,6 +247,7 @@ Result<BlockRef> BlockPool::register_block(CompleteBlock&& block) {
                                     mine.identity_.block.tenant);
   }
   slots_[slot].identity = mine.identity_;
+  slots_[slot].priority = priority;
   mine.block_.pool_ = nullptr;  // its slot is the block's now
   return BlockRef(this, slot);
 }
@@ -490,5 +491,6 @@ BlockRef::~BlockRef() {
 
 // Written before the block was registered, and not again while it is held.
 const BlockIdentity& BlockRef::identity() const { return pool_->slots_[slot_].identity; }
+std::uint8_t BlockRef::priority() const { return pool_->slots_[slot_].priority; }
 
 }  // namespace towpath::kv

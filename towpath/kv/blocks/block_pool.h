@@ -71,9 +71,9 @@ class BlockPool {
   /// (the rest is held; or all that the tenant may have is).
   Result<std::vector<PartialBlock>> allocate(SlotId count, std::vector<Evicted>* evicted = nullptr,
                                              TenantId tenant = 0);
-  /// Others find it from now on. Errors: exhausted (its shard's table is full, which chance does
-  /// not do); the block is then given back.
-  Result<BlockRef> register_block(CompleteBlock&& block);
+  /// Others find it from now on. `priority` is its user's affair. Errors: exhausted (its shard's
+  /// table is full, which chance does not do); the block is then given back.
+  Result<BlockRef> register_block(CompleteBlock&& block, std::uint8_t priority = kUsualPriority);
 
   /// Empty when it is not here.
   BlockRef find(BlockHash hash);
@@ -156,6 +156,7 @@ class BlockPool {
     bool queued = false;
     bool unlisted = false;  // a duplicate, or dropped while held
     bool spent = false;     // and not used since
+    std::uint8_t priority = 0;
   };
   struct Shard;
 

@@ -122,18 +122,19 @@ Result<std::vector<PartialBlock>> TieredCache::allocate(SlotId count, TenantId t
 }
 
 Result<BlockRef> TieredCache::register_block(CompleteBlock&& block, const Demotion& how) {
-  TOWPATH_TRY(BlockRef registered, pool_->register_block(std::move(block)));
+  TOWPATH_TRY(BlockRef registered, pool_->register_block(std::move(block), how.priority));
   admission_.see(registered.hash());
   offer(registered, how);
   return registered;
 }
 
-TieredCache::Prefix TieredCache::match(std::span<const BlockHash> hashes, const Demotion& how) {
+TieredCache::Prefix TieredCache::match(std::span<const BlockHash> hashes,
+                                       const std::optional<Demotion>& how) {
   Prefix prefix{pool_->match(hashes)};
   for (const BlockRef& block : prefix.here) {
     if (below_.empty()) break;
     admission_.see(block.hash());
-    offer(block, how);
+    offer(block, how.value_or(Demotion{.priority = block.priority()}));
   }
   prefix.below = report_found(prefix.here.size(), hashes.subspan(prefix.here.size()));
   return prefix;

@@ -123,12 +123,13 @@ class TieredCache {
   /// bytes has ended.
   Result<BlockRef> register_block(CompleteBlock&& block, const Demotion& how = {});
   /// The prefix that is in the pool, held, and how many blocks behind it are in some tier.
-  /// What was used often enough now is demoted in its time.
+  /// What was used often enough now is demoted in its time. `how`: nothing, with the priority that
+  /// each was registered with.
   struct Prefix {
     std::vector<BlockRef> here;
     std::size_t below = 0;
   };
-  Prefix match(std::span<const BlockHash> hashes, const Demotion& how = {});
+  Prefix match(std::span<const BlockHash> hashes, const std::optional<Demotion>& how = {});
 
   /// The block in the pool; the order of demotions does not change.
   BlockRef find(BlockHash hash);

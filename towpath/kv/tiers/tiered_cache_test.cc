@@ -158,6 +158,23 @@ TEST_F(TieredCacheTest, with_second_sight_only_what_is_asked_for_again_goes_down
   EXPECT_FALSE(is_on_disk(3));
 }
 
+TEST_F(TieredCacheTest, a_block_that_is_matched_again_has_the_priority_it_was_registered_with) {
+  open({.admission = {.min_accesses = 2, .min_priority = kUsualPriority + 1}});
+  make_all(1, 1, {.priority = kUsualPriority + 1});
+  make_all(2, 2);
+  ASSERT_TRUE(cache_->flush().ok());
+  EXPECT_FALSE(is_on_disk(1)) << "seen once";
+  (void)cache_->match(names(1, 2));
+  ASSERT_TRUE(cache_->flush().ok());
+  EXPECT_TRUE(is_on_disk(1));
+  EXPECT_FALSE(is_on_disk(2));
+  open({.admission = {.min_priority = kUsualPriority}});
+  make_all(3, 3, {.priority = kUsualPriority - 1});
+  (void)cache_->match(names(3, 3));
+  ASSERT_TRUE(cache_->flush().ok());
+  EXPECT_FALSE(is_on_disk(3)) << "it is no more urgent than before";
+}
+
 TEST_F(TieredCacheTest, urgent_blocks_go_down_first_and_a_bound_holds) {
   open({.admission = {.min_priority = 10},
         .most_waiting_demotions = 3,
