@@ -30,7 +30,8 @@ struct BlockGroup {
   std::uint64_t first_needed(std::uint64_t blocks, std::uint64_t tokens_per_block) const noexcept {
     if (kind == Kind::whole || blocks == 0) return 0;
     const std::uint64_t tokens = kind == Kind::state ? 1 : window_tokens;
-    const std::uint64_t needed = (tokens + tokens_per_block - 1) / tokens_per_block;
+    const std::uint64_t needed =
+        tokens / tokens_per_block + (tokens % tokens_per_block != 0 ? 1 : 0);
     return blocks - std::min(blocks, needed);
   }
 };

@@ -29,6 +29,8 @@ TEST(BlockGroupTest, what_is_needed_to_go_on) {
   EXPECT_EQ(state.first_needed(9, 4), 8U);
   EXPECT_EQ(window.first_needed(1, 4), 0U);
   EXPECT_EQ(state.first_needed(0, 4), 0U);
+  const BlockGroup endless{GroupKind::window, UINT64_MAX};
+  EXPECT_EQ(endless.first_needed(9, 4), 0U);
 }
 
 class BlockGroupsTest : public ::testing::Test {
