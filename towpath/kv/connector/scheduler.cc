@@ -252,8 +252,31 @@ void ConnectorScheduler::order_saves(const Request& request, const Progress& pro
   }
 }
 
+/// Errors: a step that goes back, or beyond what is known with what comes with it.
+Status ConnectorScheduler::check_progress(const RequestId& id, const Request& request,
+                                          const Progress& progress) const {
+  const std::uint64_t tokens = request.tokens.size() + progress.new_tokens.size();
+  std::uint64_t blocks = UINT64_MAX;  // of the group that has fewest
+  for (std::size_t group = 0; group < options_.groups.size(); ++group) {
+    const std::size_t has = group < request.tables.size() ? request.tables[group].size() : 0;
+    const std::size_t more =
+        group < progress.new_blocks.size() ? progress.new_blocks[group].size() : 0;
+    blocks = std::min<std::uint64_t>(blocks, has + more);
+  }
+  const std::uint64_t per_block = options_.tokens_per_block;
+  if (progress.computed_before <= progress.computed_after && progress.computed_after <= tokens &&
+      progress.computed_after / per_block <= blocks)
+    return {};
+  return error(Code::invalid_argument,
+               cat("request '", printable(id), "' goes from ", progress.computed_before, " to ",
+                   progress.computed_after, " tokens; known are ", tokens, " tokens and ", blocks,
+                   " blocks of ", per_block),
+               "tell new tokens and blocks not later than they are computed");
+}
+
 Status ConnectorScheduler::advance(const RequestId& id, const Progress& progress) {
   TOWPATH_TRY(Request * request, find(id));
+  TOWPATH_TRY(check_progress(id, *request, progress));
   extend_by(*request, progress.new_tokens);
   request->tables.resize(options_.groups.size());
   for (std::size_t group = 0; group < std::min(request->tables.size(), progress.new_blocks.size());
@@ -261,23 +284,13 @@ Status ConnectorScheduler::advance(const RequestId& id, const Progress& progress
     const std::span more = progress.new_blocks[group];
     request->tables[group].insert(request->tables[group].end(), more.begin(), more.end());
   }
-  const std::uint64_t per_block = options_.tokens_per_block;
-  const std::uint64_t end = progress.computed_after / per_block;
-  const std::size_t known =
-      std::ranges::min(request->tables, {}, [](const Table& table) { return table.size(); }).size();
-  if (progress.computed_before > progress.computed_after ||
-      progress.computed_after > request->tokens.size() || end > known)
-    return error(Code::invalid_argument,
-                 cat("request '", printable(id), "' goes from ", progress.computed_before, " to ",
-                     progress.computed_after, " tokens; known are ", request->tokens.size(),
-                     " tokens and ", known, " blocks of ", per_block),
-                 "tell new tokens and blocks not later than they are computed");
+  const std::uint64_t end = progress.computed_after / options_.tokens_per_block;
   RequestOrder save{.request = id,
                     .in_background = options_.saves_in_background,
                     .priority = progress.priority,
                     .tenant = request->tenant};
   order_saves(*request, progress, save);
-  name_blocks(*request, progress.computed_before / per_block, end);
+  name_blocks(*request, progress.computed_before / options_.tokens_per_block, end);
   if (save.blocks.empty()) return {};
   figures_.saved_blocks += save.blocks.size();
   request->saves = request->saves || save.in_background;

@@ -113,7 +113,8 @@ class ConnectorScheduler {
     std::optional<StepOfRequest> step{};
   };
   /// Blocks that are complete after this step, and not held, are to be saved.
-  /// Errors: not_found, invalid_argument (more computed than tokens or blocks are known).
+  /// Errors: not_found, invalid_argument (more computed than tokens or blocks are known); then
+  /// nothing of it is taken.
   Status advance(const RequestId& request, const Progress& progress);
 
   /// A step of the engine that computes so many tokens begins, as build() is asked for its orders;
@@ -227,6 +228,8 @@ class ConnectorScheduler {
   bool is_null(std::uint64_t block) const { return block == options_.null_block; }
   Status check_tables(const RequestId& id, const Request& request, const BlockTables& tables,
                       std::uint64_t loaded_tokens) const;
+  Status check_progress(const RequestId& id, const Request& request,
+                        const Progress& progress) const;
   void order_saves(const Request& request, const Progress& progress, RequestOrder& into);
   void choose(Request& request, const Blocks& blocks);
   void note_choice(const Request& request);

@@ -119,6 +119,29 @@ TEST_F(ConnectorSchedulerTest, blocks_are_saved_once_when_they_are_complete) {
       << "a token that nobody told";
 }
 
+TEST_F(ConnectorSchedulerTest, what_came_with_a_step_that_makes_no_sense_may_come_again) {
+  auto scheduler = make();
+  const auto tokens = prompt_of(12);
+  const std::span all(tokens);
+  ASSERT_TRUE(scheduler.match({.request = "r", .tokens = all.first(8)}).ok());
+  ASSERT_TRUE(scheduler.allocate("r", std::vector<std::uint64_t>{7, 8}, 0).ok());
+  ConnectorScheduler::Progress step{
+      .computed_before = 0, .computed_after = 12, .new_tokens = all.subspan(8)};
+  EXPECT_EQ(scheduler.advance("r", step).code(), Code::invalid_argument) << "without a block";
+  const std::vector<std::uint64_t> more = {9};
+  step.new_blocks = more;
+  ASSERT_TRUE(scheduler.advance("r", step).ok());
+  const auto hashes = hashes_of(tokens);
+  EXPECT_THAT(
+      scheduler.build().saves.at(0).blocks,
+      ElementsAre(BlockOrder{hashes[0], 7}, BlockOrder{hashes[1], 8}, BlockOrder{hashes[2], 9}));
+  step = {.computed_before = 12, .computed_after = 16, .new_tokens = all.first(4)};
+  EXPECT_FALSE(scheduler.advance("r", step).ok());
+  step.new_blocks = more;
+  ASSERT_TRUE(scheduler.advance("r", step).ok());
+  EXPECT_THAT(scheduler.build().saves.at(0).blocks, ::testing::SizeIs(1));
+}
+
 TEST_F(ConnectorSchedulerTest, a_block_counts_when_all_workers_hold_it) {
   auto scheduler = make({.workers = 2});
   const auto hashes = hashes_of(prompt_of(4));
