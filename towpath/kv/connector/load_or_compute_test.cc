@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/kv/connector/load_or_compute.h>
+#include <towpath/kv/connector/scheduler.h>
 #include <towpath/kv/tiers/pace.h>
 
 namespace towpath::kv {
@@ -148,6 +149,22 @@ TEST(LoadOrComputeTest, a_store_that_is_fast_again_is_used_again) {
 }
 
 Instant at(Duration since) { return Instant{0} + since; }
+
+TEST(LoadOrComputeTest, figures_say_what_the_engine_loads_and_not_what_was_matched) {
+  auto scheduler = ConnectorScheduler::make({.tokens_per_block = 2}).value();
+  const std::vector<TokenId> tokens = {1, 2, 3, 4, 5, 6, 7};
+  ASSERT_TRUE(scheduler.update({.stored = sequence_hashes({}, tokens, 2).value()}).ok());
+  for (const std::uint64_t loaded : {6, 2, 0}) {
+    ASSERT_EQ(scheduler.match({.request = "r", .tokens = tokens})->tokens, 6U);
+    ASSERT_TRUE(scheduler.allocate("r", std::vector<std::uint64_t>{7, 8, 9, 10}, loaded).ok());
+    ASSERT_TRUE(scheduler.finish("r").ok());
+  }
+  const ConnectorScheduler::Figures figures = scheduler.figures();
+  EXPECT_EQ(figures.loaded_all, 1U);
+  EXPECT_EQ(figures.loaded_some, 1U);
+  EXPECT_EQ(figures.loaded_none, 1U);
+  EXPECT_EQ(figures.tokens_not_loaded, 10U);
+}
 
 TEST(PaceTest, it_counts_the_time_in_which_there_was_something_to_do) {
   Pace pace;

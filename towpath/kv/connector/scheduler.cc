@@ -164,15 +164,17 @@ void ConnectorScheduler::choose(Request& request, const Blocks& blocks) {
   request.matched = request.choice.blocks * options_.tokens_per_block;
 }
 
-void ConnectorScheduler::note_choice(const Request& request) {
-  const std::uint64_t held = request.held_blocks, chosen = request.choice.blocks;
+/// The engine may load less than was chosen.
+void ConnectorScheduler::note_choice(const Request& request, std::uint64_t loaded) {
+  const std::uint64_t held = request.held_blocks;
   if (held == 0) return;
+  figures_.loaded_all += loaded == held ? 1 : 0;
+  figures_.loaded_some += loaded > 0 && loaded < held ? 1 : 0;
+  figures_.loaded_none += loaded == 0 ? 1 : 0;
+  figures_.tokens_not_loaded += (held - loaded) * options_.tokens_per_block;
+  if (loaded != request.choice.blocks) return;
   costs_.note_decision(request.choice, held);
-  figures_.loaded_all += chosen == held ? 1 : 0;
-  figures_.loaded_some += chosen > 0 && chosen < held ? 1 : 0;
-  figures_.loaded_none += chosen == 0 ? 1 : 0;
   figures_.loaded_to_see += request.choice.is_to_see ? 1 : 0;
-  figures_.tokens_not_loaded += (held - chosen) * options_.tokens_per_block;
 }
 
 Status ConnectorScheduler::check_tables(const RequestId& id, const Request& request,
@@ -205,7 +207,7 @@ Status ConnectorScheduler::allocate(const RequestId& id, const BlockTables& tabl
   const Blocks loaded{first, first + loaded_tokens / per_block};
   if (request->tables.empty()) {
     figures_.asked_tokens += request->tokens.size() - request->computed;
-    note_choice(*request);
+    note_choice(*request, loaded_tokens / per_block);
   }
   request->tables.assign(tables.size(), {});
   for (std::size_t group = 0; group < tables.size(); ++group)

@@ -174,7 +174,7 @@ class ConnectorScheduler {
     std::uint64_t failed_blocks = 0;   ///< load errors, of all workers
     std::size_t requests = 0;
     /// Requests of which all that was held was loaded, some of it, or none, as that was expected to
-    /// be sooner; and those that loaded some to see whether it still is.
+    /// be sooner, or as the engine wanted; and those that loaded some to see whether it still is.
     std::uint64_t loaded_all = 0, loaded_some = 0, loaded_none = 0, loaded_to_see = 0;
     std::uint64_t tokens_not_loaded = 0;  ///< that were held: computed anew, in less time
     Duration computing_per_token{0};      ///< as measured; 0: not yet
@@ -232,7 +232,7 @@ class ConnectorScheduler {
                         const Progress& progress) const;
   void order_saves(const Request& request, const Progress& progress, RequestOrder& into);
   void choose(Request& request, const Blocks& blocks);
-  void note_choice(const Request& request);
+  void note_choice(const Request& request, std::uint64_t loaded);
   void withdraw(const RequestId& id, bool with_background_saves);
   void end_loads(Request& request);
   void note_received(Request& request, std::uint32_t worker);
