@@ -111,3 +111,12 @@ def test_a_reset_waits_for_blocks_on_their_way():
     assert half.finish(request)[0] and half.reset() is False
     half.ended(["a"])
     assert half.reset() is True
+
+
+def test_a_load_of_which_nobody_hears_keeps_no_reset_waiting():
+    half, request = side(), Request("a", 40)
+    begin(half, request, [0, 1, 2])
+    half._loading.add("a")  # an earlier life of the worker was to make it
+    assert not half.reset()
+    assert half.finish(request) == (False, None)
+    assert half.reset()

@@ -200,6 +200,8 @@ class SchedulerSide:
         self._changed = True
         if stays:
             self._leaving.add(request.request_id)
+        else:
+            self._loading.discard(request.request_id)  # of what is withdrawn, or was an earlier life's, nobody hears
         return stays, hints
 
     # Steps ------------------------------------------------------------------------------------
