@@ -6,7 +6,7 @@ namespace towpath::kv {
 
 using run::MutexLock;
 
-DemotionQueue::Offered DemotionQueue::offer(const Waiting& block) {
+DemotionQueue::Offered DemotionQueue::offer(const Waiting& block, std::optional<Waiting>* gone) {
   const MutexLock lock(mutex_);
   if (const auto known = by_hash_.find(block.block.hash); known != by_hash_.end()) {
     waiting_.at(known->second).block = block.block;  // it may have gone and come back elsewhere
@@ -14,9 +14,10 @@ DemotionQueue::Offered DemotionQueue::offer(const Waiting& block) {
   }
   const bool full = waiting_.size() >= room_;
   if (full) {
-    if (room_ == 0) return Offered::refused;
-    const auto last = std::prev(waiting_.end());
-    if (last->first.priority >= block.how.priority) return Offered::refused;
+    const auto last = room_ == 0 ? waiting_.end() : std::prev(waiting_.end());
+    const bool refused = last == waiting_.end() || last->first.priority >= block.how.priority;
+    if (gone != nullptr) *gone = refused ? block : last->second;
+    if (refused) return Offered::refused;
     erase(last);
   }
   const Place place{block.how.priority, next_++};

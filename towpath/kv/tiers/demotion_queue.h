@@ -35,7 +35,8 @@ class DemotionQueue {
     refused,   ///< the queue is full of what is as urgent
     in_place,  ///< taken, and the least urgent that waited was given up for it
   };
-  Offered offer(const Waiting& block);
+  /// `gone`: who does not wait any more, or is not to: of refused and in_place.
+  Offered offer(const Waiting& block, std::optional<Waiting>* gone = nullptr);
   /// The most urgent; of those the one that waits longest.
   std::optional<Waiting> pop();
   /// All of an owner are forgotten. How many.

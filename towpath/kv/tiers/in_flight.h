@@ -58,6 +58,7 @@ struct TieredCache::PromotionInFlight {
 /// A block that is demoted, to one tier or more.
 struct TieredCache::DemotionInFlight {
   WeakBlock block{};
+  Demotion how{};
   SlotCopy copy{};                   // aside
   bool was_held = false;             // while it was copied
   bool is_aside = false;             // the copy has ended, and was examined

@@ -181,10 +181,42 @@ void TieredCache::offer(const BlockRef& block, const Demotion& how) {
 }
 
 void TieredCache::enqueue(const BlockRef& block, const Demotion& how) {
-  const auto offered = demotions_.offer({pool_->weak(block), how, clock_.now()});
-  if (offered == DemotionQueue::Offered::refused || offered == DemotionQueue::Offered::in_place)
-    count(&TieredCacheFigures::given_up);
+  offer({pool_->weak(block), how, clock_.now()});
   wake();
+}
+
+void TieredCache::offer(const DemotionQueue::Waiting& waiting) {
+  std::optional<DemotionQueue::Waiting> gone;
+  (void)demotions_.offer(waiting, &gone);
+  if (!gone) return;
+  count(&TieredCacheFigures::given_up);
+  note_given_up(*gone);
+}
+
+/// For the next flush(), which is to keep what is here.
+void TieredCache::note_given_up(const DemotionQueue::Waiting& waiting) {
+  std::unordered_map<BlockHash, DemotionQueue::Waiting> all;
+  {
+    const MutexLock given_up(given_up_mutex_);
+    given_up_.insert_or_assign(waiting.block.hash, waiting);
+    if (given_up_.size() <= 2 * layout_.config().num_blocks) return;
+    all.swap(given_up_);
+  }
+  std::erase_if(all, [&](const auto& one) { return !is_here(one.second.block); });
+  const MutexLock given_up(given_up_mutex_);
+  given_up_.merge(all);
+}
+
+std::vector<DemotionQueue::Waiting> TieredCache::take_given_up() {
+  std::unordered_map<BlockHash, DemotionQueue::Waiting> all;
+  {
+    const MutexLock given_up(given_up_mutex_);
+    all.swap(given_up_);
+  }
+  std::vector<DemotionQueue::Waiting> here;
+  for (const auto& [hash, waiting] : all)
+    if (is_here(waiting.block)) here.push_back(waiting);
+  return here;
 }
 
 void TieredCache::look(std::span<const BlockHash> hashes) {
@@ -207,6 +239,10 @@ Result<Promotion> TieredCache::promote(std::span<const CachedBlock> blocks, std:
 
 std::size_t TieredCache::cancel_demotions(std::uint64_t owner) {
   const std::size_t cancelled = demotions_.cancel(owner);
+  {
+    const MutexLock given_up(given_up_mutex_);
+    std::erase_if(given_up_, [&](const auto& one) { return one.second.how.owner == owner; });
+  }
   count(&TieredCacheFigures::cancelled, cancelled);
   return cancelled;
 }
@@ -276,13 +312,17 @@ Status TieredCache::flush() {
   for (const auto& tier : below_)
     someone_rests = someone_rests || (tier->tier->takes_blocks() && rests(*tier));
   if (!someone_rests) not_kept_ = {};
-  while ((demotions_.size() > 0 && someone_takes()) || !demoting_.empty()) {
+  const std::size_t most = std::max<std::size_t>(1, options_.most_waiting_demotions);
+  std::vector<DemotionQueue::Waiting> again = take_given_up();
+  while ((demotions_.size() + again.size() > 0 && someone_takes()) || !demoting_.empty()) {
+    for (; !again.empty() && demotions_.size() < most; again.pop_back()) offer(again.back());
     const bool moved = progress_tiers();
     const bool promoted = promote_some();
     const bool demoted = demote_some(true);
     if (copier_->progress() || demoted || moved || promoted) continue;
     wait_for_any(kNap);
   }
+  std::ranges::for_each(again, [&](const auto& one) { note_given_up(one); });
   note_state();
   return not_kept_;
 }

@@ -29,6 +29,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <towpath/core/clock.h>
@@ -164,8 +165,8 @@ class TieredCache {
   /// wait_until_settled() until there are others than `seen`, or so long.
   std::uint32_t settled() const noexcept { return settled_.load(std::memory_order_acquire); }
   void wait_until_settled(std::uint32_t seen, Duration most) const;
-  /// Demotes all that waits now, without lingering. Errors: why a block was not kept, the
-  /// last time, also before, where that tier rests still.
+  /// Demotes all that waits now, without lingering, and what was given up before and is here still.
+  /// Errors: why a block was not kept, the last time, also before, where that tier rests still.
   Status flush();
   /// So that the next life finds sooner what is below.
   void checkpoint();
@@ -196,6 +197,9 @@ class TieredCache {
   std::size_t report_found(std::size_t here, std::span<const BlockHash> others);
   void offer(const BlockRef& block, const Demotion& how);
   void enqueue(const BlockRef& block, const Demotion& how);
+  void offer(const DemotionQueue::Waiting& waiting);
+  void note_given_up(const DemotionQueue::Waiting& waiting);
+  std::vector<DemotionQueue::Waiting> take_given_up();
   bool lacks(const TierState& tier, BlockHash hash) const;
 
   void begin(TierRequest& request) TOWPATH_REQUIRES(work_);
@@ -225,6 +229,7 @@ class TieredCache {
   void end_demotions() TOWPATH_REQUIRES(work_);
   bool advance(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
   bool came_aside(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
+  void give_up(const DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
   void refuse(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
   void begin_puts(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
   void land(DemotionInFlight& demotion, const TierRequest& request) TOWPATH_REQUIRES(work_);
@@ -233,6 +238,9 @@ class TieredCache {
   bool wants(const TierState& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);
   bool rests(const TierState& tier) const TOWPATH_REQUIRES(work_);
   bool copies_rest() const TOWPATH_REQUIRES(work_);
+  bool is_here(const WeakBlock& block) const {
+    return pool_->look(block, [](const BlockIdentity&, SlotId) {});
+  }
   bool someone_takes() const TOWPATH_REQUIRES(work_);
   bool is_demoting(const TierState& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);
   bool have_room() const TOWPATH_REQUIRES(work_);
@@ -259,6 +267,11 @@ class TieredCache {
   std::atomic<std::uint32_t> settled_{0};  // release in promote_some(), acquire in settled()
   run::Mutex looks_mutex_;
   std::deque<Look> looks_ TOWPATH_GUARDED_BY(looks_mutex_);  // that wait
+
+  run::Mutex given_up_mutex_;  // after work_
+  /// Some may be in the pool no more.
+  std::unordered_map<BlockHash, DemotionQueue::Waiting> given_up_
+      TOWPATH_GUARDED_BY(given_up_mutex_);
 
   run::Mutex copying_;  // while demotion holds a block; after work_
   mutable run::Mutex work_;

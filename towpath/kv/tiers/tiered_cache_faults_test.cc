@@ -102,6 +102,18 @@ TEST_F(TieredCacheFaultsTest, after_a_failed_sync_nothing_of_the_batch_is_said_t
   EXPECT_TRUE(is_on_disk(1) && is_on_disk(2));
 }
 
+TEST_F(TieredCacheFaultsTest, a_flush_keeps_what_was_given_up_before) {
+  open({.most_waiting_demotions = 2, .batch_at_least = 1});
+  files_.inject({.on = FileOp::sync});
+  (void)make(1);
+  EXPECT_EQ(cache_->flush().code(), Code::io_error);
+  clock_.advance(std::chrono::seconds(2));
+  make_all(2, 5);  // more than may wait
+  EXPECT_EQ(cache_->figures().given_up, 2U);
+  EXPECT_TRUE(cache_->flush().ok());
+  for (BlockHash hash = 1; hash <= 5; ++hash) EXPECT_TRUE(is_on_disk(hash)) << hash;
+}
+
 std::set<BlockHash> said_to_be_on_disk(const BlockDirectory& block_directory) {
   std::set<BlockHash> there;
   for (const BlockEvent& event : block_directory.snapshot())

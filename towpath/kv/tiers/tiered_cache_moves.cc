@@ -342,7 +342,7 @@ bool TieredCache::demote_some(bool at_once) {
 
 void TieredCache::demote_one(const DemotionQueue::Waiting& waiting) {
   const BlockHash hash = waiting.block.hash;
-  DemotionInFlight demotion{.block = waiting.block};
+  DemotionInFlight demotion{.block = waiting.block, .how = waiting.how};
   for (const auto& tier : below_)
     if (takes(*tier) && wants(*tier, hash) && !is_demoting(*tier, hash))
       demotion.takers.push_back(tier.get());
@@ -397,6 +397,7 @@ bool TieredCache::came_aside(DemotionInFlight& demotion) {
     copy_failed("out", copy.status);
     not_kept_ = copy.status;
     copies_rest_until_ = clock_.now() + options_.rest;
+    give_up(demotion);
     return false;
   }
   if (copy.found && *copy.found != copy.digest) {
@@ -404,7 +405,7 @@ bool TieredCache::came_aside(DemotionInFlight& demotion) {
     return false;
   }
   if (demotion.was_held) return true;
-  if (!pool_->look(demotion.block, [](const BlockIdentity&, SlotId) {})) {
+  if (!is_here(demotion.block)) {
     count(&TieredCacheFigures::gone);
     return false;
   }
@@ -418,6 +419,7 @@ void TieredCache::begin_puts(DemotionInFlight& demotion) {
     if (demotion.is_wrong || demotion.is_unwanted) continue;
     if (!takes(*into) && someone_takes()) {  // its bytes aside are in the others' way
       count(&TieredCacheFigures::given_up);
+      give_up(demotion);
       continue;
     }
     if (!into->has_place_for(TierTask::Kind::put)) {
@@ -433,6 +435,11 @@ void TieredCache::begin_puts(DemotionInFlight& demotion) {
     begin(put);
     if (is_over(put)) land(demotion, put);
   }
+}
+
+/// Until the next flush(), or until it is matched.
+void TieredCache::give_up(const DemotionInFlight& demotion) {
+  note_given_up({demotion.block, demotion.how, clock_.now()});
 }
 
 /// Its bytes are not the block's: no tier takes them, and nobody finds them any more.
@@ -454,6 +461,7 @@ void TieredCache::land(DemotionInFlight& demotion, const TierRequest& request) {
     refuse(demotion);
   } else {
     failed(into, "put", kept);
+    give_up(demotion);
     not_kept_ = kept;
     into.is_doubtful = true;
     into.rests_until = clock_.now() + options_.rest;
