@@ -2,6 +2,7 @@
 #include <list>
 #include <map>
 #include <random>
+#include <set>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -34,6 +35,18 @@ TEST(SequenceHashTest, a_name_depends_on_tokens_order_salt_name_space_and_all_be
   EXPECT_TRUE(differs({7, "llama"}, {9, 2, 3, 4, 5, 6, 7, 8}));
   EXPECT_TRUE(differs({7, "llama"}, {5, 6, 7, 8, 1, 2, 3, 4}));
   EXPECT_EQ(sequence_hashes({}, tokens, 0).code(), Code::invalid_argument);
+}
+
+TEST(SequenceHashTest, a_room_is_no_block_whatever_bytes_name_it) {
+  const std::vector<TokenId> tokens{1, 2, 3, 4};
+  const std::string_view bytes(reinterpret_cast<const char*>(tokens.data()), 16);
+  const BlockHash root = root_of({7, "llama"});
+  EXPECT_EQ(root_of({root, bytes}), extend(root, tokens)) << "which would give one's to the other";
+  std::set<BlockHash> names;
+  for (std::size_t size = 0; size <= tokens.size(); ++size)
+    names.insert(extend(root, std::span(tokens).first(size)));
+  for (std::size_t size = 0; size <= bytes.size(); ++size)
+    EXPECT_TRUE(names.insert(root_of_room(root, bytes.substr(0, size))).second) << size;
 }
 
 TEST(BlockTableTest, agrees_with_a_map_while_homes_collide) {

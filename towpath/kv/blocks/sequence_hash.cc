@@ -1,5 +1,6 @@
 #include <bit>
 #include <cstring>
+#include <string>
 
 #include <xxhash.h>
 
@@ -15,6 +16,14 @@ static_assert(std::endian::native == std::endian::little,
 
 BlockHash root_of(const SequenceRoot& root) {
   return XXH3_64bits_withSeed(root.name_space.data(), root.name_space.size(), root.salt);
+}
+
+// Of no length that whole tokens have, and no two rooms become one.
+BlockHash root_of_room(BlockHash root, std::string_view room) {
+  std::string apart(room);
+  apart.push_back('\1');
+  while (apart.size() % sizeof(TokenId) != 1) apart.push_back('\0');
+  return root_of({root, apart});
 }
 
 TenantId tenant_of(std::string_view salt) {

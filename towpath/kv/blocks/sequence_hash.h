@@ -28,6 +28,9 @@ struct SequenceRoot {
 };
 
 BlockHash root_of(const SequenceRoot& root);
+/// Of what is apart below a root: an adapter, a tenant. `room` may be any bytes, those of tokens,
+/// too: it is never the name of a block.
+BlockHash root_of_room(BlockHash root, std::string_view room);
 /// Of the holder of this salt; 0: there is none. A salt is found from it by guessing alone.
 TenantId tenant_of(std::string_view salt);
 /// The hash of the block that holds these tokens and stands on `parent` (a root, for the first).

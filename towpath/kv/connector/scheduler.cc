@@ -31,7 +31,7 @@ Result<ConnectorScheduler> ConnectorScheduler::make(ConnectorSchedulerOptions op
 ConnectorScheduler::Request ConnectorScheduler::begin(const Prompt& prompt) const {
   const BlockHash engine = root_of({options_.salt, options_.name_space});
   Request request;
-  request.last = prompt.room.empty() ? engine : root_of({engine, prompt.room});
+  request.last = prompt.room.empty() ? engine : root_of_room(engine, prompt.room);
   request.room = prompt.room;
   request.tenant = prompt.tenant;
   if (request.tenant == 0 && options_.salt != 0) request.tenant = tenant_of(cat(options_.salt));

@@ -181,7 +181,7 @@ TEST_F(ConnectorSchedulerTest, events_say_the_tokens_of_what_a_request_saved) {
 TEST_F(ConnectorSchedulerTest, what_was_kept_before_is_reported_when_a_prompt_names_its_tokens) {
   auto scheduler = make({.events_with_tokens = true});
   const auto tokens = prompt_of(9);
-  const auto root = root_of({root_of({}), "adapter"});
+  const auto root = root_of_room(root_of({}), "adapter");
   const std::vector<BlockHash> hashes = {extend(root, prompt_of(4)),
                                          extend(extend(root, prompt_of(4)), prompt_of(4, 5))};
   ASSERT_TRUE(scheduler.update({.is_first = true, .stored = hashes}).ok());
