@@ -1,4 +1,5 @@
 // What every driver keeps of streams, events and pools.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <future>
@@ -49,9 +50,9 @@ class Trail {
 };
 
 /// Gives other streams every chance to run what they should not. No functions: those of all streams
-/// may share one thread of the driver, which a barrier holds up.
-void let_others_run(Device& device) {
-  auto memory = device.allocate(4096).value();
+/// may share one thread of the driver, which a barrier holds up. The memory is freed by the caller,
+/// behind the barrier: freeing waits for all that the device has to do.
+void let_others_run(Device& device, const Memory& memory) {
   const auto stream = device.create_stream().value();
   for (int i = 0; i < 50; ++i) {
     ASSERT_TRUE(stream->fill({memory.address(), 4096}).ok());
@@ -162,6 +163,7 @@ TEST_P(DeviceConformance, an_event_is_done_when_the_work_before_it_is) {
 
 TEST_P(DeviceConformance, a_stream_waits_for_anothers_event) {
   Trail trail;
+  const auto memory = device_->allocate(4096).value();
   const auto first = device_->create_stream().value();
   const auto second = device_->create_stream().value();
   const auto event = device_->create_event().value();
@@ -171,7 +173,7 @@ TEST_P(DeviceConformance, a_stream_waits_for_anothers_event) {
   ASSERT_TRUE(first->record(*event).ok());
   ASSERT_TRUE(second->wait(*event).ok());
   ASSERT_TRUE(second->run(trail.step("b")).ok());
-  let_others_run(*device_);
+  let_others_run(*device_, memory);
   EXPECT_EQ(trail.text(), "");
   barrier.open();
   ASSERT_TRUE(second->synchronize().ok());
@@ -180,6 +182,7 @@ TEST_P(DeviceConformance, a_stream_waits_for_anothers_event) {
 
 TEST_P(DeviceConformance, a_wait_is_for_the_record_of_then_not_for_a_later_one) {
   Trail trail;
+  const auto memory = device_->allocate(4096).value();
   const auto slow = device_->create_stream().value();
   const auto fast = device_->create_stream().value();
   const auto waiter = device_->create_stream().value();
@@ -192,7 +195,7 @@ TEST_P(DeviceConformance, a_wait_is_for_the_record_of_then_not_for_a_later_one) 
   ASSERT_TRUE(waiter->run(trail.step("b")).ok());
   ASSERT_TRUE(fast->record(*event).ok());
   EXPECT_TRUE(event->wait().ok()) << "it stands for the record in the fast stream now";
-  let_others_run(*device_);
+  let_others_run(*device_, memory);
   EXPECT_EQ(trail.text(), "");
   barrier.open();
   ASSERT_TRUE(waiter->synchronize().ok());
@@ -337,6 +340,9 @@ TEST_P(DeviceConformance, boxes_are_copied_in_the_order_of_the_stream) {
   constexpr std::size_t kTokens = 5, kHeads = 3, kPiece = 48, kBlock = kTokens * kHeads * kPiece;
   const auto there = pattern(2 * kBlock, 8);
   std::vector<std::byte> back(there.size()), expected(there.size());
+  // CUDA may wait for a stream that is given a copy from memory that is not pinned.
+  auto pinned = device_->allocate_pinned(there.size()).value();
+  std::ranges::copy(there, bytes_at(pinned.address(), pinned.size()).begin());
   auto source = device_->allocate(there.size()).value();
   auto target = device_->allocate(there.size()).value();
   const auto stream = device_->create_stream().value();
@@ -356,7 +362,7 @@ TEST_P(DeviceConformance, boxes_are_copied_in_the_order_of_the_stream) {
   }
   Barrier barrier;
   ASSERT_TRUE(stream->run(barrier.function()).ok());
-  ASSERT_TRUE(stream->copy({source.address(), address_of(there.data()), there.size()}).ok());
+  ASSERT_TRUE(stream->copy({source.address(), pinned.address(), there.size()}).ok());
   ASSERT_TRUE(stream->copy_boxes(boxes).ok());
   ASSERT_TRUE(stream->copy_boxes({}).ok());
   ASSERT_TRUE(stream->fill({source.address(), there.size(), std::byte{9}}).ok());

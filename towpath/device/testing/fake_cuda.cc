@@ -130,6 +130,7 @@ CuResult cuMemAlloc_v2(CuAddress* address, std::size_t size) {
 }
 CuResult cuMemFree_v2(CuAddress address) {
   TOWPATH_FAKE("cuMemFree_v2", true);
+  if (!device_gets_idle()) (void)complain("cuMemFree_v2", "it waits for work that does not end");
   return let_go(address, Origin::device, kInvalidValue);
 }
 CuResult cuMemHostAlloc(void** address, std::size_t size, unsigned flags) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <towpath/core/format.h>
@@ -49,6 +50,7 @@ struct Fake {
   std::map<std::string, std::pair<int, int>> failures;    // symbol -> result, calls to skip
   std::map<std::uint64_t, Memory> held;                   // by address
   std::map<std::uint64_t, std::shared_ptr<Pool>> pooled;  // whose pool an address is of
+  std::map<cuda::CuStream, cuda::CuDevice> streams;       // of which device
   cuda::CuContextTag contexts[2] = {{0}, {1}};
   int retained[2] = {0, 0};
   std::string complaints;
@@ -115,6 +117,24 @@ inline CuResult let_go(std::uint64_t address, Origin origin, CuResult unknown) {
   memory = std::move(found->second);
   fake().held.erase(found);
   return cuda::kSuccess;
+}
+
+/// What CUDA waits for where it frees memory. False: the device has work that does not end, such as
+/// a function that the caller itself holds up.
+inline bool device_gets_idle() {
+  std::vector<std::shared_ptr<Stream>> busy;
+  {
+    const std::lock_guard lock(fake().mutex);
+    for (const auto& [stream, of] : fake().streams)
+      if (of == current.back()->device) busy.push_back(stream->stream);
+  }
+  const Instant until = fake().clock.now() + std::chrono::seconds(1);
+  for (const auto& stream : busy)
+    for (auto idle = stream->is_idle(); idle.ok() && !*idle; idle = stream->is_idle()) {
+      if (fake().clock.now() > until) return false;
+      std::this_thread::yield();
+    }
+  return true;
 }
 
 inline std::uint64_t number(const void* pointer) { return address_of(pointer); }

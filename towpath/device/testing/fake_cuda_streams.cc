@@ -77,10 +77,16 @@ CuResult cuStreamCreate(CuStream* stream, unsigned flags) {
   TOWPATH_FAKE("cuStreamCreate", true);
   if (flags != kStreamNonBlocking) return complain("cuStreamCreate", "it waits for stream 0");
   *stream = new CuStreamTag{device()->create_stream().value()};
+  const std::lock_guard lock(fake().mutex);
+  fake().streams.emplace(*stream, current.back()->device);
   return kSuccess;
 }
 CuResult cuStreamDestroy_v2(CuStream stream) {
   TOWPATH_FAKE("cuStreamDestroy_v2", true);
+  {
+    const std::lock_guard lock(fake().mutex);
+    fake().streams.erase(stream);
+  }
   delete stream;
   return kSuccess;
 }
