@@ -119,8 +119,10 @@ Status CuFile::start() {
     (void)functions_.set_switch(cufile::Switch::force_compat, false);
     (void)functions_.set_switch(cufile::Switch::allow_compat, false);
   }
-  is_counting_ = functions_.stats != nullptr && functions_.set_stats_level != nullptr &&
-                 functions_.start_stats != nullptr &&
+  if (functions_.version == nullptr || functions_.version(&version_).code != 0) version_ = 0;
+  const bool are_known = version_ >= cufile::kVersion115 && version_ < cufile::kVersion121;
+  is_counting_ = are_known && functions_.stats != nullptr &&
+                 functions_.set_stats_level != nullptr && functions_.start_stats != nullptr &&
                  functions_.set_stats_level(cufile::kCountPerGpu).code == 0;
   const cufile::Answer opened = functions_.driver_open();
   if (opened.code != cufile::kAlreadyOpen)
@@ -153,17 +155,21 @@ bool CuFile::has_streams() const noexcept {
 }
 
 std::string CuFile::describe() const {
-  int version = 0;
-  const bool reported = functions_.version != nullptr && functions_.version(&version).code == 0;
-  return cat("libcufile", reported ? cat(" ", version / 1000, ".", version % 1000 / 10) : "", " (",
-             printable(library_.path(), 256), "), ",
+  return cat("libcufile", version_ != 0 ? cat(" ", version_ / 1000, ".", version_ % 1000 / 10) : "",
+             " (", printable(library_.path(), 256), "), ",
              may_stage() ? "compat mode allowed: it may stage through host memory without a report"
                          : "compat mode refused");
 }
 
 std::optional<cufile::GpuCounters> CuFile::counters() const {
   if (!is_counting_) return std::nullopt;
-  const auto all = std::make_unique<cufile::Counters>();
+  return version_ < cufile::kVersion119 ? counted<cufile::CountersOf115>()
+                                        : counted<cufile::CountersOf119>();
+}
+
+template <typename Counters>
+std::optional<cufile::GpuCounters> CuFile::counted() const {
+  const auto all = std::make_unique<Counters>();
   if (functions_.stats(all.get()).code != 0) return std::nullopt;
   cufile::GpuCounters sum;
   for (const cufile::GpuCounters& gpu : all->gpu) {

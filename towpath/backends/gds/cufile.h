@@ -51,7 +51,8 @@ class CuFile {
   bool has_streams() const noexcept;
   /// "libcufile 1.13 (/usr/lib/libcufile.so.0), no compat mode".
   std::string describe() const;
-  /// How often each way was taken so far, by all GPUs; nothing where the library does not count.
+  /// How often each way was taken so far, by all GPUs; nothing where the library does not count, or
+  /// is newer than those whose counters are known.
   std::optional<cufile::GpuCounters> counters() const;
 
   /// ok, or "`what`: GPUDirect Storage not supported on this file (5008)".
@@ -72,11 +73,14 @@ class CuFile {
   Status start();
   Status forbid_compat() const;
   Status failure(cufile::Answer answer, std::string what) const;
+  template <typename Counters>
+  std::optional<cufile::GpuCounters> counted() const;
 
   sys::DynamicLibrary library_;
   const Compat compat_;
   cufile::Functions functions_;
   cufile::Properties properties_;
+  int version_ = 0;       // 0: it does not say
   bool is_ours_ = false;  // the driver: opened by us
   bool is_counting_ = false;
 };

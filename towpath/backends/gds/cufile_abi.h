@@ -2,8 +2,8 @@
 // types of functions. No header of CUDA is needed to build.
 //
 // The names before each group are NVIDIA's. Sizes and places within structs are asserted here
-// against those of cuFile 1.13 and 1.15 (CUDA 12.8 and 13.0). Only files of this folder, and the
-// fake library of the tests, include this.
+// against those of cuFile 1.13 to 1.20 (CUDA 12.8 and 13). Only files of this folder, and the fake
+// library of the tests, include this.
 // Thread: immutable.
 #pragma once
 
@@ -140,14 +140,24 @@ struct GpuCounters {
 static_assert(sizeof(GpuCounters) == 248 && offsetof(GpuCounters, p2p_reads) == 56 &&
               offsetof(GpuCounters, p2p_writes) == 160);
 inline constexpr std::size_t kMaxGpus = 16;
+// What stands before the GPUs' grew under the same name, by the counters of readv and writev. A
+// library of a version that is not known here might write more than any of these holds.
+template <std::size_t N>
 struct Counters {
-  std::uint64_t basic[64] = {};
+  std::uint64_t basic[N] = {};
   std::uint64_t histograms[64] = {};
   std::uint32_t gpus = 0;
   GpuCounters gpu[kMaxGpus];
 };
-static_assert(sizeof(Counters) == 5000 && offsetof(Counters, gpu) == 1032);
-inline constexpr int kCountPerGpu = 3;  // the level that fills Counters
+using CountersOf115 = Counters<64>;  // and of 1.16 to 1.18
+using CountersOf119 = Counters<78>;  // and of 1.20
+static_assert(sizeof(CountersOf115) == 5000 && offsetof(CountersOf115, gpu) == 1032);
+static_assert(sizeof(CountersOf119) == 5112 && offsetof(CountersOf119, gpu) == 1144);
+// As cuFileGetVersion says them: 1000 times the major number, and 10 times the minor one.
+inline constexpr int kVersion115 = 1150;
+inline constexpr int kVersion119 = 1190;
+inline constexpr int kVersion121 = 1210;  // the first whose counters are not known
+inline constexpr int kCountPerGpu = 3;    // the level that fills Counters
 
 // X(member, symbol, result, parameters): what every libcufile has that we can use.
 #define TOWPATH_CUFILE_FUNCTIONS(X)                                                              \
@@ -184,7 +194,7 @@ inline constexpr int kCountPerGpu = 3;  // the level that fills Counters
      ssize_t* moved, StreamHandle stream))                                                    \
   X(set_stats_level, cuFileSetStatsLevel, Answer, (int level))                                \
   X(start_stats, cuFileStatsStart, Answer, ())                                                \
-  X(stats, cuFileGetStatsL3, Answer, (Counters * counters))
+  X(stats, cuFileGetStatsL3, Answer, (void* counters))
 
 /// The functions, found in a library.
 struct Functions {

@@ -1,10 +1,12 @@
 #include <cerrno>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <towpath/backends/gds/cufile.h>
 #include <towpath/backends/gds/testing/fake_cufile.h>
+#include <towpath/sys/fd.h>
 
 namespace towpath::backends::gds {
 namespace {
@@ -69,6 +71,35 @@ TEST(CuFileTest, a_driver_that_does_not_start_is_reported_with_number_and_hint) 
   control.fail_next("cuFileDriverGetProperties", 5099);
   EXPECT_THAT(CuFile::open(fake()).status().to_string(), HasSubstr("5099"));
   EXPECT_EQ(control.drivers(), 0u);
+}
+
+/// The counters, before and after a read of a file that is empty, which is staged.
+void expect_that_a_read_counts(const CuFile& cufile) {
+  const auto before = cufile.counters();
+  const sys::Fd file(::open("/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  cufile::FileDescription description;
+  description.fd = file.get();
+  cufile::FileHandle handle = nullptr;
+  ASSERT_EQ(cufile.call().register_file(&handle, &description).code, 0);
+  std::byte into{};
+  EXPECT_EQ(cufile.call().read(handle, &into, 1, 0, 0), 0);
+  cufile.call().deregister_file(handle);
+  const auto after = cufile.counters();
+  ASSERT_TRUE(before && after);
+  EXPECT_EQ(after->posix_reads, before->posix_reads + 1);
+  EXPECT_EQ(after->p2p_reads, before->p2p_reads);
+}
+
+TEST(CuFileTest, counters_are_found_where_each_version_of_the_library_puts_them) {
+  const FakeCufile control;
+  for (const std::uint64_t version : {1150, 1180, 1190, 1200}) {
+    SCOPED_TRACE(version);
+    control.set_version(version);
+    expect_that_a_read_counts(*CuFile::open(fake(Compat::allow)).value());
+  }
+  control.set_version(1210);
+  const auto newer = CuFile::open(fake(Compat::allow)).value();
+  EXPECT_FALSE(newer->counters()) << "nobody knows how much it would write";
 }
 
 TEST(CuFileTest, answers_of_reads_and_writes_are_bytes_or_errno_or_numbers_of_its_own) {

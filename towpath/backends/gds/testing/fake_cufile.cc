@@ -50,7 +50,7 @@ struct Fake {
   std::set<StreamHandle> streams;
   bool allow_compat = true;  // the default of the real one
   std::string complaints;
-  Counters counters;
+  GpuCounters counters;  // of the only GPU
 };
 
 Fake& fake() {
@@ -83,12 +83,24 @@ int before(const char* symbol, bool needs_driver = true) {
     }
 
 void count(const File& file, bool write) {
-  GpuCounters& gpu = fake().counters.gpu[0];
-  fake().counters.gpus = 1;
+  GpuCounters& gpu = fake().counters;
   if (write)
     ++(file.direct ? gpu.p2p_writes : gpu.posix_writes);
   else
     ++(file.direct ? gpu.p2p_reads : gpu.posix_reads);
+}
+
+int version() {
+  const std::uint64_t chosen = fake().numbers["version"];
+  return chosen != 0 ? static_cast<int>(chosen) : kVersion115;
+}
+
+template <typename Counters>
+void write_counters(void* counters) {
+  Counters all;
+  all.gpus = 1;
+  all.gpu[0] = fake().counters;
+  std::memcpy(counters, &all, sizeof all);
 }
 
 ssize_t move(const char* symbol, FileHandle handle, const void* base, std::size_t size,
@@ -191,7 +203,8 @@ Answer cuFileDriverGetProperties(Properties* properties) {
   return {};
 }
 Answer cuFileGetVersion(int* version) {
-  *version = 1150;
+  TOWPATH_FAKE("cuFileGetVersion", false);
+  *version = ::version();
   return {};
 }
 Answer cuFileSetParameterBool(Switch what, bool value) {
@@ -202,9 +215,10 @@ Answer cuFileSetParameterBool(Switch what, bool value) {
 }
 Answer cuFileSetStatsLevel(int level) { return {level >= 0 && level <= 3 ? 0 : kInvalidValue, 0}; }
 Answer cuFileStatsStart() { return {}; }
-Answer cuFileGetStatsL3(Counters* counters) {
+Answer cuFileGetStatsL3(void* counters) {
   TOWPATH_FAKE("cuFileGetStatsL3");
-  *counters = fake().counters;
+  version() < kVersion119 ? write_counters<CountersOf115>(counters)
+                          : write_counters<CountersOf119>(counters);
   return {};
 }
 

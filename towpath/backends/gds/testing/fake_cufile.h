@@ -30,6 +30,8 @@ class FakeCufile {
   void set_direct(bool direct) const { set("direct", direct ? 1 : 0); }
   /// I/Os move at most so many bytes at once; 0: as many as asked for.
   void set_longest(std::uint64_t bytes) const { set("longest", bytes); }
+  /// As cuFileGetVersion() says it, 1150 at first: the counters are as that version has them.
+  void set_version(std::uint64_t version) const { set("version", version); }
   /// Somebody else in the process has started the driver.
   void set_started(bool started) const { set("started", started ? 1 : 0); }
   /// What puts a function into a stream, as cuLaunchHostFunc does; at first: that of host devices.
