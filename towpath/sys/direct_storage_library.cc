@@ -103,9 +103,13 @@ Configuration read_configuration(const std::string& path) {
   if (!text.ok()) return {};
   const std::string bare = without_comments(*text);
   const Configuration otherwise;
+  // The second is the name of the third since cuFile 1.19. With either, all is POSIX I/O.
+  bool forced = otherwise.force_compat;
+  for (const char* name : {"force_compat_mode", "vanilla_posix_io_mode", "posix_io_mode"})
+    forced = forced || configured(bare, name).value_or(false);
   return {.p2pdma = configured(bare, "use_pci_p2pdma").value_or(otherwise.p2pdma),
           .allow_compat = configured(bare, "allow_compat_mode").value_or(otherwise.allow_compat),
-          .force_compat = configured(bare, "force_compat_mode").value_or(otherwise.force_compat),
+          .force_compat = forced,
           .sizes = configured_sizes(bare)};
 }
 
@@ -123,7 +127,8 @@ Finding probe_configuration(const std::string& path, const Configuration& config
   if (configuration.force_compat)
     return judge(std::move(question), {.verdict = Verdict::no,
                                        .reason = std::move(seen),
-                                       .hint = "set force_compat_mode to false"});
+                                       .hint = "set force_compat_mode and vanilla_posix_io_mode "
+                                               "to false"});
   const bool best = configuration.p2pdma && !configuration.allow_compat;
   return judge(std::move(question),
                {.verdict = best ? Verdict::yes : Verdict::degraded,

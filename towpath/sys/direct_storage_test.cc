@@ -104,10 +104,12 @@ TEST_F(DirectStorageTest, without_either_way_libcufile_stages_and_the_reasons_ar
 }
 
 TEST_F(DirectStorageTest, forced_compat_is_never_called_direct) {
-  const DirectStorage storage = probe_with(
-      "cufile.json", "{\"properties\":{\"use_pci_p2pdma\":true,\"force_compat_mode\":true}}");
-  EXPECT_EQ(storage.direct_path, DirectPath::compat);
-  EXPECT_THAT(storage.why, HasSubstr("forced"));
+  for (const char* name : {"force_compat_mode", "vanilla_posix_io_mode", "posix_io_mode"}) {
+    const DirectStorage storage = probe_with(
+        "cufile.json", cat("{\"properties\":{\"use_pci_p2pdma\":true,\"", name, "\":true}}"));
+    EXPECT_EQ(storage.direct_path, DirectPath::compat) << name;
+    EXPECT_THAT(storage.why, HasSubstr("forced")) << name;
+  }
 }
 
 TEST_F(DirectStorageTest, a_kernel_that_can_is_nothing_without_the_library) {

@@ -11,8 +11,9 @@ constexpr const char* kNoLibrary =
     "install libcufile of the CUDA toolkit (12.8 or newer for the way without nvidia-fs); without, "
     "a backend for host memory moves the bytes through pinned memory";
 constexpr const char* kNoCompat =
-    "set allow_compat_mode to false in cufile.json, or use libcufile of CUDA 12.9 or newer, or say "
-    "compat=allow: then bytes may be staged through host memory";
+    "set allow_compat_mode, vanilla_posix_io_mode and gds_fallback_io to false in cufile.json, or "
+    "use libcufile of CUDA 12.9 or newer, or say compat=allow: then bytes may be staged through "
+    "host memory";
 constexpr const char* kDoctor =
     "towpath doctor --dir DIR says which of library, GPU and file it is";
 
@@ -116,8 +117,10 @@ Status CuFile::find_functions() {
 // The switches hold from the next start of the driver on; one that runs already keeps its own.
 Status CuFile::start() {
   if (compat_ == Compat::refuse && functions_.set_switch != nullptr) {
-    (void)functions_.set_switch(cufile::Switch::force_compat, false);
-    (void)functions_.set_switch(cufile::Switch::allow_compat, false);
+    using cufile::Switch;
+    for (const Switch stages :
+         {Switch::force_compat, Switch::allow_compat, Switch::posix_alone, Switch::fall_back})
+      (void)functions_.set_switch(stages, false);
   }
   if (functions_.version == nullptr || functions_.version(&version_).code != 0) version_ = 0;
   const bool are_known = version_ >= cufile::kVersion115 && version_ < cufile::kVersion121;
@@ -134,9 +137,12 @@ Status CuFile::start() {
 }
 
 Status CuFile::forbid_compat() const {
-  if ((properties_.control_flags & cufile::kCompatAllowed) == 0) return {};
-  const char* why = functions_.set_switch == nullptr ? "it is too old for that switch"
-                                                     : "it was started before, with compat mode";
+  constexpr unsigned kStages = cufile::kCompatAllowed | cufile::kPosixAlone | cufile::kFallsBack;
+  if ((properties_.control_flags & kStages) == 0) return {};
+  const char* why = (properties_.control_flags & cufile::kCompatAllowed) == 0
+                        ? "its configuration asks for POSIX I/O, or to fall back to it"
+                    : functions_.set_switch == nullptr ? "it is too old for that switch"
+                                                       : "it was started before, with compat mode";
   return error(Code::unsupported, cat(describe(), ": compat mode cannot be refused (", why, ")"),
                kNoCompat);
 }

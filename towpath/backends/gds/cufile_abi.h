@@ -73,11 +73,13 @@ static_assert(sizeof(Properties) == 56 && offsetof(Properties, max_direct_io) ==
 inline constexpr unsigned kNvmeWorks = 1U << 4U;      // status: CU_FILE_NVME_SUPPORTED
 inline constexpr unsigned kNvmeP2pWorks = 1U << 11U;  // status: CU_FILE_NVME_P2P_SUPPORTED
 inline constexpr unsigned kCompatAllowed = 1U << 1U;  // control: CU_FILE_ALLOW_COMPAT_MODE
+inline constexpr unsigned kPosixAlone = 1U << 2U;     // control: CU_FILE_POSIX_IO_MODE
+inline constexpr unsigned kFallsBack = 1U << 4U;      // control: CU_FILE_FALLBACK_IO_MODE
 inline constexpr unsigned kBatchWorks = 1U << 1U;     // features: CU_FILE_BATCH_IO_SUPPORTED
 inline constexpr unsigned kStreamsWork = 1U << 2U;    // features: CU_FILE_STREAMS_SUPPORTED
 
-// CUFileBoolConfigParameter_t
-enum class Switch : int { allow_compat = 1, force_compat = 2 };
+// CUFileBoolConfigParameter_t; the last two since 1.19, their modes since 1.17
+enum class Switch : int { allow_compat = 1, force_compat = 2, posix_alone = 12, fall_back = 13 };
 
 // CUfileDescr_t
 struct FileDescription {

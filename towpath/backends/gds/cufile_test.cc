@@ -59,6 +59,22 @@ TEST(CuFileTest, compat_mode_that_cannot_be_refused_is_never_taken_in_silence) {
   EXPECT_THAT((*allowed)->describe(), HasSubstr("may stage through host memory"));
 }
 
+TEST(CuFileTest, other_modes_that_stage_are_refused_too) {
+  const FakeCufile control;
+  for (const std::uint64_t mode : {cufile::kPosixAlone, cufile::kFallsBack}) {
+    SCOPED_TRACE(mode);
+    control.set_version(1180);  // has the mode, and no switch for it
+    control.set_configured(mode);
+    const auto refused = CuFile::open(fake());
+    EXPECT_EQ(refused.code(), Code::unsupported);
+    EXPECT_THAT(refused.status().to_string(), HasSubstr("its configuration asks for POSIX I/O"));
+    EXPECT_THAT(std::string(refused.status().hint()), HasSubstr("vanilla_posix_io_mode"));
+    EXPECT_TRUE(CuFile::open(fake(Compat::allow)).ok());
+    control.set_version(1190);
+    EXPECT_TRUE(CuFile::open(fake()).ok());
+  }
+}
+
 TEST(CuFileTest, a_driver_that_does_not_start_is_reported_with_number_and_hint) {
   const FakeCufile control;
   control.fail_next("cuFileDriverOpen", cufile::kNotInitialized);

@@ -197,7 +197,8 @@ Answer cuFileDriverClose_v2() {
 Answer cuFileDriverGetProperties(Properties* properties) {
   TOWPATH_FAKE("cuFileDriverGetProperties");
   *properties = {.status_flags = kNvmeP2pWorks,
-                 .control_flags = fake().allow_compat ? kCompatAllowed : 0,
+                 .control_flags = (fake().allow_compat ? kCompatAllowed : 0) |
+                                  static_cast<unsigned>(fake().numbers["configured"]),
                  .feature_flags = kBatchWorks | kStreamsWork,
                  .max_batch = 128};
   return {};
@@ -210,7 +211,10 @@ Answer cuFileGetVersion(int* version) {
 Answer cuFileSetParameterBool(Switch what, bool value) {
   TOWPATH_FAKE("cuFileSetParameterBool", false);
   if (fake().numbers["started"] != 0) return {kAlreadyOpen, 0};
+  if (what > Switch::force_compat && version() < kVersion119) return {kInvalidValue, 0};
   if (what == Switch::allow_compat) fake().allow_compat = value;
+  if (what == Switch::posix_alone && !value) fake().numbers["configured"] &= ~kPosixAlone;
+  if (what == Switch::fall_back && !value) fake().numbers["configured"] &= ~kFallsBack;
   return {};
 }
 Answer cuFileSetStatsLevel(int level) { return {level >= 0 && level <= 3 ? 0 : kInvalidValue, 0}; }

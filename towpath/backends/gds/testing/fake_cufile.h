@@ -32,6 +32,8 @@ class FakeCufile {
   void set_longest(std::uint64_t bytes) const { set("longest", bytes); }
   /// As cuFileGetVersion() says it, 1150 at first: the counters are as that version has them.
   void set_version(std::uint64_t version) const { set("version", version); }
+  /// Flags of control that its configuration sets.
+  void set_configured(std::uint64_t flags) const { set("configured", flags); }
   /// Somebody else in the process has started the driver.
   void set_started(bool started) const { set("started", started ? 1 : 0); }
   /// What puts a function into a stream, as cuLaunchHostFunc does; at first: that of host devices.
