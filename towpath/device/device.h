@@ -173,7 +173,8 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual Result<std::shared_ptr<Pool>> create_pool(const PoolOptions& options = {}) = 0;
 
   /// Whether its streams copy boxes; the kernel is loaded when this is first asked.
-  /// Errors: unsupported (not_built, or the driver does not take it), exhausted.
+  /// Errors: unsupported (not_built, the driver does not take it, or the device knows pinned memory
+  /// by other addresses than the host), exhausted.
   virtual Status has_box_kernel() = 0;
   /// Returns when the bytes are in place.
   virtual Status copy(const Copy& what) = 0;

@@ -67,6 +67,7 @@ enum class DeviceAttribute : int {
   multiprocessors = 16,
   compute_major = 75,
   compute_minor = 76,
+  host_addresses = 91,  // CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
   memory_pools = 115,
   dma_buf = 124,
   host_numa_id = 134,

@@ -74,6 +74,13 @@ std::uint64_t CudaDevice::max_pitch_of(const PrimaryContext& context) {
   return std::numeric_limits<std::int32_t>::max();
 }
 
+bool CudaDevice::has_host_addresses(const PrimaryContext& context) {
+  int has = 1;
+  const CuResult result = context.cuda().call().device_attribute(
+      &has, DeviceAttribute::host_addresses, context.device());
+  return result != kSuccess || has != 0;
+}
+
 CudaDevice::~CudaDevice() {
   const CurrentScope scope(context_);
   if (copies_ != nullptr) (void)cuda().call().stream_destroy(copies_);
@@ -180,6 +187,11 @@ Result<std::shared_ptr<Pool>> CudaDevice::create_pool(const PoolOptions& options
 }
 
 Status CudaDevice::has_box_kernel() {
+  if (!reaches_host_addresses_)
+    return error(
+        Code::unsupported,
+        cat("GPU ", info_.ordinal, " reaches pinned memory at other addresses than the host"),
+        "copies go without the kernel");
   const CurrentScope scope(context_);
   TOWPATH_TRY(scope.status());
   return kernel_.load();

@@ -56,6 +56,9 @@ class CudaDevice final : public Device {
   const CudaLibrary& cuda() const noexcept { return context_.cuda(); }
   /// Of a copy in two dimensions.
   std::uint64_t max_pitch() const noexcept { return max_pitch_; }
+  /// Whether it reaches registered host memory at the host's own addresses, as all but virtual GPUs
+  /// do. Else only calls that CUDA translates for may be given those: copies one by one.
+  bool reaches_host_addresses() const noexcept { return reaches_host_addresses_; }
   /// Loaded once has_box_kernel() said so.
   const BoxKernel& box_kernel() const noexcept { return kernel_; }
 
@@ -85,6 +88,7 @@ class CudaDevice final : public Device {
 
  private:
   static std::uint64_t max_pitch_of(const PrimaryContext& context);
+  static bool has_host_addresses(const PrimaryContext& context);
   Status give_back(const MemoryFacts& facts) override;
   CuResult free_by_origin(const MemoryFacts& facts) const;
   /// Pinned memory, with the device's own address of it.
@@ -94,6 +98,7 @@ class CudaDevice final : public Device {
   const DriverInfo driver_;
   const DeviceInfo info_;
   const std::uint64_t max_pitch_ = max_pitch_of(context_);
+  const bool reaches_host_addresses_ = has_host_addresses(context_);
   CuStream copies_ = nullptr;  // for copy()
   BoxKernel kernel_{context_.cuda(), context_.device()};
 };

@@ -141,6 +141,25 @@ TEST(CudaDriverTest, a_batch_that_the_driver_cannot_take_is_given_one_by_one) {
   EXPECT_EQ(back, there);
 }
 
+TEST(CudaDriverTest, a_device_with_other_addresses_of_host_memory_gets_no_batch_and_no_kernel) {
+  const testing::FakeCuda control;
+  control.fail_next("host_addresses", cuda::kNotSupported);
+  const auto device = fake_device();
+  EXPECT_THAT(device->has_box_kernel().to_string(), HasSubstr("other addresses than the host"));
+  const auto stream = device->create_stream().value();
+  auto memory = device->allocate(64).value();
+  std::vector<std::byte> there(64, std::byte{6}), back(64);
+  control.fail_next("cuMemcpyBatchAsync", cuda::kInvalidValue);
+  const Status given = stream->copy_batch(
+      std::vector<Copy>{{memory.address(), address_of(there.data()), 32},
+                        {memory.address() + 32, address_of(there.data()) + 32, 32}});
+  control.fail_next("cuMemcpyBatchAsync", cuda::kSuccess);  // nobody called it
+  ASSERT_TRUE(given.ok()) << given.to_string();
+  ASSERT_TRUE(stream->copy({address_of(back.data()), memory.address(), 64}).ok());
+  ASSERT_TRUE(stream->synchronize().ok());
+  EXPECT_EQ(back, there);
+}
+
 TEST(CudaDriverTest, a_function_that_cannot_be_given_is_let_go) {
   const auto stream = fake_device()->create_stream().value();
   const auto held = std::make_shared<int>(1);

@@ -67,7 +67,8 @@ Status CudaStream::copy_one_by_one(std::span<const Copy> copies) {
 
 Status CudaStream::copy_batch(std::span<const Copy> copies) {
   const CudaLibrary& cuda = device_->cuda();
-  if (cuda.call().copy_batch == nullptr || copies.size() < 2) return copy_one_by_one(copies);
+  const bool has_batches = cuda.call().copy_batch != nullptr && device_->reaches_host_addresses();
+  if (!has_batches || copies.size() < 2) return copy_one_by_one(copies);
   std::vector<CuAddress> targets;
   std::vector<CuAddress> sources;
   std::vector<std::size_t> sizes;

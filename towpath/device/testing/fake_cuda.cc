@@ -71,6 +71,9 @@ CuResult cuDeviceGetAttribute(int* value, DeviceAttribute attribute, CuDevice or
     case DeviceAttribute::multiprocessors: *value = 2; return kSuccess;
     case DeviceAttribute::compute_major: *value = 9; return kSuccess;
     case DeviceAttribute::compute_minor: *value = 0; return kSuccess;
+    case DeviceAttribute::host_addresses:
+      *value = before("host_addresses", false) == kSuccess ? 1 : 0;
+      return kSuccess;
     case DeviceAttribute::memory_pools: *value = 1; return kSuccess;
     case DeviceAttribute::dma_buf: {
       TOWPATH_FAKE("dma_buf", false);
