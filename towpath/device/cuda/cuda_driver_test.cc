@@ -141,6 +141,25 @@ TEST(CudaDriverTest, a_batch_that_the_driver_cannot_take_is_given_one_by_one) {
   EXPECT_EQ(back, there);
 }
 
+TEST(CudaDriverTest, rows_whose_pitch_the_driver_refuses_are_copied_one_by_one) {
+  const auto device = fake_device();
+  const auto stream = device->create_stream().value();
+  auto memory = device->allocate(64).value();
+  std::vector<std::byte> there(64, std::byte{7}), back(64);
+  ASSERT_TRUE(stream->copy({memory.address(), address_of(there.data()), 64}).ok());
+  testing::FakeCuda().fail_next("cuMemcpy2DAsync_v2", cuda::kInvalidValue);
+  const Status given = stream->copy_2d({.target = address_of(back.data()),
+                                        .target_pitch = 24,
+                                        .source = memory.address(),
+                                        .source_pitch = 16,
+                                        .width = 8,
+                                        .rows = 2});
+  ASSERT_TRUE(given.ok()) << given.to_string();
+  ASSERT_TRUE(stream->synchronize().ok());
+  for (std::size_t i = 0; i < back.size(); ++i)
+    EXPECT_EQ(back[i], std::byte(i % 24 < 8 && i < 48 ? 7 : 0)) << i;
+}
+
 TEST(CudaDriverTest, a_device_with_other_addresses_of_host_memory_gets_no_batch_and_no_kernel) {
   const testing::FakeCuda control;
   control.fail_next("host_addresses", cuda::kNotSupported);

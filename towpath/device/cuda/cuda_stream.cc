@@ -119,9 +119,11 @@ Status CudaStream::copy_2d(const Copy2d& what) {
                         .height = what.rows};
   const CurrentScope scope(device_->context());
   TOWPATH_TRY(scope.status());
-  return device_->cuda().check(device_->cuda().call().copy_2d(&theirs, stream_), "cannot copy ",
-                               what.rows, " rows of ", what.width, " bytes from ", hex(what.source),
-                               " to ", hex(what.target));
+  const CuResult result = device_->cuda().call().copy_2d(&theirs, stream_);
+  // Within a device it may refuse pitches that cuMemAllocPitch did not choose.
+  if (result == kInvalidValue) return copy_rows(what);
+  return device_->cuda().check(result, "cannot copy ", what.rows, " rows of ", what.width,
+                               " bytes from ", hex(what.source), " to ", hex(what.target));
 }
 
 Status CudaStream::copy_boxes(std::span<const BoxCopy> boxes) {
