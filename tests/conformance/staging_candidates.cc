@@ -1,6 +1,6 @@
 // Device memory, staged over backends that cannot take it, held to the contract; and that of a
-// peer, which shm reaches by the driver. The device is host memory that emulates one: what a GPU's
-// copies are like is not proven by this.
+// peer, which shm reaches by the driver. The device is host memory that emulates one, and what a
+// GPU's copies are like is not proven then; or, with --gpu, this machine's first GPU.
 #include <towpath/backend/conformance/candidate.h>
 #include <towpath/backend/conformance/test_memory.h>
 #include <towpath/backends/loopback/loopback_backend.h>

@@ -1,7 +1,9 @@
 // Runs the conformance suite for the candidates of an executable: [--matrix=FILE]
-// [--rounds=N] (of what is done over and over: growth.h) [--soak-rounds=N] [--soak-seed=S] and what
+// [--rounds=N] (of what is done over and over: growth.h) [--soak-rounds=N] [--soak-seed=S] [--gpu]
+// (memory of a device is that of this machine's first GPU; status 3: there is none) and what
 // GoogleTest takes.
 #include <charconv>
+#include <cstdio>
 #include <optional>
 #include <string_view>
 
@@ -10,6 +12,7 @@
 #include <towpath/backend/conformance/growth.h>
 #include <towpath/backend/conformance/matrix.h>
 #include <towpath/backend/conformance/peer_process.h>
+#include <towpath/backend/conformance/test_memory.h>
 
 namespace {
 
@@ -38,6 +41,12 @@ int main(int argc, char** argv) {
     if (const auto set = number(argument, "--rounds=")) rounds() = static_cast<int>(*set);
     if (const auto set = number(argument, "--soak-rounds=")) soak().rounds = *set;
     if (const auto set = number(argument, "--soak-seed=")) soak().seed = *set;
+    if (argument == "--gpu") {
+      if (const towpath::Status used = use_gpu(); !used.ok()) {
+        std::puts(used.to_string().c_str());
+        return 3;
+      }
+    }
     if (!argument.starts_with(kMatrix)) continue;
     testing::UnitTest::GetInstance()->listeners().Append(
         new MatrixListener(std::string(argument.substr(kMatrix.size()))));

@@ -5,6 +5,7 @@
 
 #include <towpath/backend/conformance/test_memory.h>
 #include <towpath/core/format.h>
+#include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/host/host_driver.h>
 #include <towpath/memory/block_region.h>
 #include <towpath/memory/object_region.h>
@@ -65,7 +66,28 @@ Result<std::shared_ptr<const memory::DeviceRegion>> make_device_region(std::uint
 
 }  // namespace
 
+namespace {
+
+/// Never destroyed: it would be after the driver, which ends before the process does.
+struct Gpu {
+  std::shared_ptr<device::Driver> driver;
+  std::shared_ptr<device::Device> device;
+};
+Gpu& gpu() {
+  static auto* const kOne = new Gpu;
+  return *kOne;
+}
+
+}  // namespace
+
+Status use_gpu() {
+  TOWPATH_TRY(gpu().driver, device::CudaDriver::open());
+  TOWPATH_TRY(gpu().device, gpu().driver->open(0));
+  return {};
+}
+
 std::shared_ptr<device::Driver> test_driver() {
+  if (gpu().driver != nullptr) return gpu().driver;
   struct Machine {
     sys::SystemClock clock;
     device::HostDriver driver{clock};

@@ -25,6 +25,8 @@ bool are_same(const Bytes& a, const Bytes& b);
 /// Whose memory Store::device is: host memory that emulates a device's. One for the process, as a
 /// machine's is.
 std::shared_ptr<device::Driver> test_driver();
+/// Instead of that, from now on: CUDA's, and its first GPU stays open. Errors: the driver's.
+Status use_gpu();
 
 inline constexpr std::byte kPoison{0xA5};
 
