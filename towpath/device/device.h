@@ -135,7 +135,8 @@ class Memory {
   MemoryFacts facts_;
 };
 
-/// The device is current on the thread that made this, until it dies; then what was before is.
+/// The device is current on the thread that made this, until it dies; then what was before is. So
+/// long, a graph that another thread captures is no obstacle to calls of this one.
 class Current {
  public:
   Current() = default;

@@ -37,6 +37,7 @@ void DeviceConformance::TearDown() {
   if (GetParam() != "fake_cuda") return;
   const testing::FakeCuda fake;
   EXPECT_EQ(fake.current_depth(), 0) << "a context was left current";
+  EXPECT_EQ(fake.capture_mode(), 0) << "the thread was left in another mode";
   EXPECT_EQ(fake.retained(), 0) << "the primary context was not released";
   EXPECT_STREQ(fake.complaints(), "");
 }

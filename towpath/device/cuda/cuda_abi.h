@@ -59,6 +59,7 @@ inline constexpr CuResult kSystemDriverMismatch = 803;
 inline constexpr CuResult kCompatNotSupportedOnDevice = 804;
 inline constexpr CuResult kMpsConnectionFailed = 805;
 inline constexpr CuResult kMpsMaxConnectionsReached = 809;
+inline constexpr CuResult kStreamCaptureUnsupported = 900;
 inline constexpr CuResult kTimeout = 909;
 
 // CUdevice_attribute
@@ -89,6 +90,10 @@ inline constexpr unsigned kEventBlockingSync = 0x1;
 inline constexpr unsigned kEventDisableTiming = 0x2;
 inline constexpr unsigned kEventInterprocess = 0x4;
 inline constexpr unsigned kIpcLazyEnablePeerAccess = 0x1;
+
+// CUstreamCaptureMode
+inline constexpr int kCaptureGlobal = 0;  // of each thread at first
+inline constexpr int kCaptureRelaxed = 2;
 
 // CUmemLocation
 struct Location {
@@ -169,6 +174,7 @@ static_assert(sizeof(CuIpcHandle) == 64);
   X(context_release, cuDevicePrimaryCtxRelease_v2, (CuDevice device))                             \
   X(context_push, cuCtxPushCurrent_v2, (CuContext context))                                       \
   X(context_pop, cuCtxPopCurrent_v2, (CuContext * context))                                       \
+  X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, (int* mode))                        \
   X(memory_info, cuMemGetInfo_v2, (std::size_t * free, std::size_t * total))                      \
   X(allocate, cuMemAlloc_v2, (CuAddress * address, std::size_t size))                             \
   X(free, cuMemFree_v2, (CuAddress address))                                                      \

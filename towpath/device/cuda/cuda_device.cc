@@ -29,6 +29,7 @@ IpcHandle from_cuda(const CuIpcHandle& handle) {
 
 Result<PrimaryContext> PrimaryContext::retain(std::shared_ptr<const CudaLibrary> cuda,
                                               unsigned ordinal) {
+  const RelaxedCapture capture(*cuda);
   CuDevice device = 0;
   CuContext context = nullptr;
   TOWPATH_TRY(cuda->check(cuda->call().device_get(&device, static_cast<int>(ordinal)),

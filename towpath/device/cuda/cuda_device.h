@@ -10,6 +10,25 @@
 
 namespace towpath::device::cuda {
 
+/// While this lives, graphs that are being captured are no obstacle to this thread. What we do is
+/// part of none of them; but in a thread's usual mode a capture by any other thread of the process
+/// fails a query of an event, and the query the capture.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const CudaLibrary& cuda)
+      : cuda_(cuda), exchanged_(cuda.call().exchange_capture_mode(&mode_) == kSuccess) {}
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+  ~RelaxedCapture() {
+    if (exchanged_) (void)cuda_.call().exchange_capture_mode(&mode_);
+  }
+
+ private:
+  const CudaLibrary& cuda_;
+  int mode_ = kCaptureRelaxed;  // then that of before
+  const bool exchanged_;
+};
+
 /// The primary context, retained while this lives.
 class PrimaryContext {
  public:
@@ -41,6 +60,7 @@ class CurrentScope final : public Current {
 
  private:
   const CudaLibrary& cuda_;
+  const RelaxedCapture capture_{cuda_};
   Status status_;
 };
 

@@ -141,6 +141,27 @@ TEST(CudaDriverTest, a_batch_that_the_driver_cannot_take_is_given_one_by_one) {
   EXPECT_EQ(back, there);
 }
 
+// As PyTorch captures: in the mode in which other threads must not ask for an event's state.
+TEST(CudaDriverTest, a_graph_that_another_thread_captures_fails_no_call) {
+  const testing::FakeCuda control;
+  const auto driver = CudaDriver::open(fake()).value();
+  control.set_capturing(true);
+  const auto device = driver->open(0).value();
+  {
+    auto memory = device->allocate(64);
+    const auto stream = device->create_stream().value();
+    const auto event = device->create_event().value();
+    ASSERT_TRUE(memory.ok()) << memory.status().to_string();
+    EXPECT_TRUE(stream->fill({.address = memory->address(), .length = 64}).ok());
+    EXPECT_TRUE(stream->record(*event).ok());
+    EXPECT_TRUE(event->is_done().ok()) << event->is_done().status().to_string();
+    EXPECT_TRUE(stream->synchronize().ok());
+    EXPECT_TRUE(memory->release().ok());
+  }
+  control.set_capturing(false);
+  EXPECT_EQ(control.capture_mode(), 0);
+}
+
 TEST(CudaDriverTest, rows_whose_pitch_the_driver_refuses_are_copied_one_by_one) {
   const auto device = fake_device();
   const auto stream = device->create_stream().value();

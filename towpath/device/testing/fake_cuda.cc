@@ -20,6 +20,11 @@ void towpath_fake_cuda_fail(const char* symbol, int result, int skip) {
   fake().failures[symbol] = {result, skip};
 }
 int towpath_fake_cuda_depth() { return static_cast<int>(current.size()); }
+int towpath_fake_cuda_capture_mode() { return capture_mode; }
+void towpath_fake_cuda_set_capturing(bool capturing) {
+  const std::lock_guard lock(fake().mutex);
+  fake().is_capturing = capturing;
+}
 int towpath_fake_cuda_retained() {
   const std::lock_guard lock(fake().mutex);
   return fake().retained[0];
@@ -112,6 +117,10 @@ CuResult cuCtxPopCurrent_v2(CuContext* context) {
   if (current.empty()) return complain("cuCtxPopCurrent_v2", "none is current");
   if (context != nullptr) *context = current.back();
   current.pop_back();
+  return kSuccess;
+}
+CuResult cuThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(*mode, capture_mode);
   return kSuccess;
 }
 

@@ -20,6 +20,12 @@ class FakeCuda {
   }
   /// Contexts that are current on this thread, those beneath included.
   int current_depth() const { return find<int (*)()>("towpath_fake_cuda_depth")(); }
+  /// Of this thread: 0 where nobody has changed it.
+  int capture_mode() const { return find<int (*)()>("towpath_fake_cuda_capture_mode")(); }
+  /// Another thread captures a graph, until this is called with false.
+  void set_capturing(bool capturing) const {
+    find<void (*)(bool)>("towpath_fake_cuda_set_capturing")(capturing);
+  }
   /// How often the primary context of device 0 is retained.
   int retained() const { return find<int (*)()>("towpath_fake_cuda_retained")(); }
   /// What the library found wrong in the arguments of calls so far; empty: nothing.

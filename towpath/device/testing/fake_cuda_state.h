@@ -54,7 +54,8 @@ struct Fake {
   cuda::CuContextTag contexts[2] = {{0}, {1}};
   int retained[2] = {0, 0};
   std::string complaints;
-  bool others_ask = false;  ///< not only we, who know what we should ask
+  bool is_capturing = false;  ///< a graph, by another thread, in the mode that minds all threads
+  bool others_ask = false;    ///< not only we, who know what we should ask
 };
 
 inline Fake& fake() {
@@ -63,6 +64,7 @@ inline Fake& fake() {
 }
 
 inline thread_local std::vector<CuContext> current;
+inline thread_local int capture_mode = cuda::kCaptureGlobal;
 
 inline std::shared_ptr<Device> device() {
   return fake().driver.open(static_cast<unsigned>(current.back()->device)).value();
@@ -84,6 +86,8 @@ inline CuResult before(const char* symbol, bool needs_context) {
       fake().failures.erase(found);
       return result;
     }
+    if (needs_context && fake().is_capturing && capture_mode != cuda::kCaptureRelaxed)
+      return cuda::kStreamCaptureUnsupported;
   }
   if (!needs_context || !current.empty()) return cuda::kSuccess;
   (void)complain(symbol, "no context is current");
