@@ -107,9 +107,10 @@ Result<PointerFacts> CudaDriver::facts_of(std::uint64_t address) const {
   int managed = 0;
   int ordinal = 0;
   std::array<void*, 3> values{&type, &managed, &ordinal};
-  TOWPATH_TRY(cuda_->check(
-      cuda_->call().pointer_facts(attributes.size(), attributes.data(), values.data(), address),
-      "cannot ask what lies at ", hex(address)));
+  const cuda::CuResult result =
+      cuda_->call().pointer_facts(attributes.size(), attributes.data(), values.data(), address);
+  if (result == cuda::kInvalidContext) return PointerFacts{};  // of no context of CUDA's
+  TOWPATH_TRY(cuda_->check(result, "cannot ask what lies at ", hex(address)));
   if (type == MemoryType::none) return PointerFacts{};
   return PointerFacts{.kind = type == MemoryType::host ? MemoryKind::pinned : MemoryKind::device,
                       .device = static_cast<unsigned>(ordinal),

@@ -162,6 +162,15 @@ TEST(CudaDriverTest, a_graph_that_another_thread_captures_fails_no_call) {
   EXPECT_EQ(control.capture_mode(), 0);
 }
 
+TEST(CudaDriverTest, an_address_of_no_context_is_system_memory) {
+  const auto driver = CudaDriver::open(fake()).value();
+  testing::FakeCuda().fail_next("cuPointerGetAttributes", cuda::kInvalidContext);
+  const int local = 0;
+  const auto facts = driver->facts_of(address_of(&local));
+  ASSERT_TRUE(facts.ok()) << facts.status().to_string();
+  EXPECT_EQ(facts->kind, MemoryKind::system);
+}
+
 TEST(CudaDriverTest, rows_whose_pitch_the_driver_refuses_are_copied_one_by_one) {
   const auto device = fake_device();
   const auto stream = device->create_stream().value();
