@@ -34,7 +34,7 @@ ON_GPU = [
     ("towpath/layout/layout_test", ["--gtest_filter=*/cuda"]),
     (STAGING, ["--gpu", f"--gtest_filter={ALONE}"]),
     (UCX, ["--gpu", f"--gtest_filter={ALONE}:UcxDevice*"]),
-    (COMMAND, ["doctor"]),
+    (COMMAND, ["doctor", "--dir", "/var/tmp"]),
     (COMMAND, BENCH),
     (COMMAND, [*BENCH, "--target_seg_type", "VRAM"]),
     (COMMAND, [*BENCH, "--target_seg_type", "FILE"]),
@@ -56,11 +56,14 @@ def place_of(program, build):
 
 
 def environment():
-    """For the programs of a packed folder: libraries and a UCX that came with it; then this machine's own."""
+    """For the programs of a packed folder: libraries and a UCX that came with it; then this machine's own, and those of
+    NVIDIA's that Python packages have brought."""
     if not IS_PACKED:
         return dict(os.environ)
-    paths = [str(HERE / "lib"), *filter(None, [os.environ.get("LD_LIBRARY_PATH")]), "/usr/local/nvidia/lib64"]
-    return {**os.environ, "LD_LIBRARY_PATH": ":".join(paths), "XDG_CACHE_HOME": str(HERE / "cache")}
+    brought = {str(path.parent) for name in ("libcufile.so.0", "libnvshmem_host.so.3")
+               for path in Path(sys.prefix).glob(f"lib/python*/site-packages/nvidia/*/lib/{name}")}
+    paths = [HERE / "lib", *filter(None, [os.environ.get("LD_LIBRARY_PATH")]), *sorted(brought), "/usr/local/nvidia/lib64"]
+    return {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, paths)), "XDG_CACHE_HOME": str(HERE / "cache")}
 
 
 def run(command, log):
