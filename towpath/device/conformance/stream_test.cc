@@ -373,6 +373,40 @@ TEST_P(DeviceConformance, boxes_are_copied_in_the_order_of_the_stream) {
   EXPECT_EQ(back, expected);
 }
 
+// [row, column] of pinned memory becomes [column, row] of the device's, and that again the first;
+// in lanes of each length that there is.
+TEST_P(DeviceConformance, boxes_of_any_alignment_go_between_pinned_memory_and_the_devices) {
+  if (const Status has = device_->has_box_kernel(); !has.ok()) GTEST_SKIP() << has.to_string();
+  constexpr std::size_t kRows = 70, kColumns = 50;
+  const auto stream = device_->create_stream().value();
+  for (const std::size_t unit : {1, 2, 4, 8, 16}) {
+    SCOPED_TRACE(unit);
+    const std::size_t piece = 3 * unit, bytes = kRows * kColumns * piece;
+    const auto pinned = device_->allocate_pinned(unit + 2 * bytes).value();
+    const auto memory = device_->allocate(unit + bytes).value();
+    const ByteSpan host = bytes_at(pinned.address() + unit, 2 * bytes);
+    const auto there = pattern(bytes, static_cast<unsigned>(unit));
+    std::ranges::copy(there, host.begin());
+    BoxCopy in{.target = memory.address() + unit,
+               .source = address_of(host.data()),
+               .length = piece,
+               .rank = 2};
+    in.dimensions[0] = {kColumns, piece, kRows * piece};
+    in.dimensions[1] = {kRows, kColumns * piece, piece};
+    BoxCopy out{.target = in.source + bytes, .source = in.target, .length = piece, .rank = 2};
+    out.dimensions[0] = {kColumns, kRows * piece, piece};
+    out.dimensions[1] = {kRows, piece, kColumns * piece};
+    ASSERT_TRUE(stream->copy_boxes({&in, 1}).ok());
+    ASSERT_TRUE(stream->copy_boxes({&out, 1}).ok());
+    ASSERT_TRUE(stream->synchronize().ok());
+    EXPECT_TRUE(std::ranges::equal(host.last(bytes), there));
+    std::vector<std::byte> second_row(piece);  // of the device: the second column
+    ASSERT_TRUE(
+        device_->copy({address_of(second_row.data()), in.target + kRows * piece, piece}).ok());
+    EXPECT_TRUE(std::ranges::equal(second_row, std::span(there).subspan(piece, piece)));
+  }
+}
+
 TEST_P(DeviceConformance, a_pool_gives_and_takes_in_a_streams_order) {
   if (!device_->info().has_pools) GTEST_SKIP() << "the device has no pools";
   const auto pool = device_->create_pool({.keep_bytes = 1 << 20}).value();
