@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -66,17 +67,17 @@ def environment():
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, paths)), "XDG_CACHE_HOME": str(HERE / "cache")}
 
 
-def run(command, log):
-    """Runs a program; all that it prints goes to the log. True: it ended well, and in time."""
+def run(command, log, timeout_s=TIMEOUT_S):
+    """Runs a program; all that it prints goes to the log. True: it ended well, in time, and ran some case."""
     shown = " ".join([Path(command[0]).name, *command[1:]])
     print(f"+ {shown}", flush=True)
     start = time.monotonic()
     with log.open("w") as output:
         try:
             status = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment(),
-                                    timeout=TIMEOUT_S).returncode
+                                    timeout=timeout_s).returncode
         except subprocess.TimeoutExpired:
-            status = f"none within {TIMEOUT_S} s"
+            status = f"none within {timeout_s} s"
         except OSError as error:
             status = str(error)
     said = log.read_text(errors="replace").splitlines()
@@ -150,6 +151,26 @@ def pack(build, into):
     return 0
 
 
+def self_test():
+    """What counts as good, over programs that say so; and that a packed folder runs by itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        program, log = Path(folder) / "of_a_test", Path(folder) / "log"
+        for text, is_good in (("echo '[  PASSED  ] 2 tests.'", True), ("echo '[  PASSED  ] 0 tests.'", False),
+                              ("echo '[  PASSED  ] 2 tests.'; exit 1", False), ("exec sleep 60", False)):
+            program.write_text(f"#!/bin/sh\n{text}\n")
+            program.chmod(0o755)
+            assert run([str(program)], log, timeout_s=2) == is_good, text
+        for name in PROGRAMS:
+            (Path(folder) / "build" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy("/bin/true", Path(folder) / "build" / name)
+        pack(Path(folder) / "build", Path(folder) / "packed")
+        done = subprocess.run([sys.executable, Path(folder) / "packed/gpu.py", "--logs", Path(folder) / "logs"],
+                              capture_output=True, text=True)
+        assert done.returncode == 0 and "+ layout_test --gtest_filter=*/cuda" in done.stdout, done
+    print("gpu: the self-test passed")
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=Path("build/release"), help="where the programs were built")
@@ -157,7 +178,10 @@ def main():
     parser.add_argument("--logs", type=Path, metavar="FOLDER", default=Path("build/gpu-logs"),
                         help="where all output goes (default: build/gpu-logs)")
     parser.add_argument("-k", dest="match", default="", metavar="WORD", help="only those with this in their command")
+    parser.add_argument("--self-test", action="store_true", help="test this script, which needs no GPU")
     args = parser.parse_args()
+    if args.self_test:
+        return self_test()
     return pack(args.build, args.pack) if args.pack else run_all(args.build, args.logs, args.match)
 
 
