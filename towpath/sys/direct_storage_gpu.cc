@@ -144,25 +144,40 @@ Finding probe_bridges(const MachineRoot& root) {
                                      .reason = cat(bridges, " bridges, none of which redirects")});
 }
 
-/// "0x00000000e0000000 0x00000000efffffff 0x..." -> 256 MiB; 0 for what is no such line.
-std::uint64_t size_of_resource(std::string_view line) {
-  std::array<std::uint64_t, 2> ends{};
-  for (std::uint64_t& end : ends) {
+/// A window of a PCI device. Empty: there is none.
+struct Window {
+  std::uint64_t bytes = 0;
+  bool is_64_bit = false;  ///< and takes the next place too
+};
+constexpr std::uint64_t kMemory64 = 0x100000;  // IORESOURCE_MEM_64 of linux/ioport.h
+
+/// "0x00000000e0000000 0x00000000efffffff 0x..." -> 256 MiB; empty for what is no such line.
+Window window_of(std::string_view line) {
+  std::array<std::uint64_t, 3> numbers{};  // first, last, flags
+  for (std::uint64_t& number : numbers) {
     line = trimmed(line);
-    if (!line.starts_with("0x")) return 0;
-    const auto read = std::from_chars(line.data() + 2, line.data() + line.size(), end, 16);
-    if (read.ec != std::errc()) return 0;
+    if (!line.starts_with("0x")) return {};
+    const auto read = std::from_chars(line.data() + 2, line.data() + line.size(), number, 16);
+    if (read.ec != std::errc()) return {};
     line.remove_prefix(static_cast<std::size_t>(read.ptr - line.data()));
   }
-  return ends[1] > ends[0] ? ends[1] - ends[0] + 1 : 0;
+  return {.bytes = numbers[1] > numbers[0] ? numbers[1] - numbers[0] + 1 : 0,
+          .is_64_bit = (numbers[2] & kMemory64) != 0};
 }
 
-/// BAR1 of a PCI device: the second line of its resources, when the first is a 32-bit BAR.
+std::string_view line_of(std::string_view text, std::size_t index) {
+  for (; index > 0; --index) {
+    const std::size_t end = text.find('\n');
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  }
+  return text.substr(0, text.find('\n'));
+}
+
+/// BAR1, as NVIDIA numbers windows: the second. Those before Hopper have a first one of 32 bits.
 std::uint64_t bar1_of(const std::string& device) {
   const auto text = read_text_file(device + "/resource");
   if (!text.ok()) return 0;
-  const std::size_t second = text->find('\n');
-  return second == std::string::npos ? 0 : size_of_resource(std::string_view(*text).substr(second));
+  return window_of(line_of(*text, window_of(line_of(*text, 0)).is_64_bit ? 2 : 1)).bytes;
 }
 
 Finding probe_bar1(const MachineRoot& root) {

@@ -130,6 +130,12 @@ TEST_F(DirectStorageTest, without_a_gpu_nothing_is_direct) {
 TEST_F(DirectStorageTest, the_window_of_a_gpu_is_reported_in_bytes) {
   const auto storage = probe();
   EXPECT_EQ(storage.gpu.front().reason, "0000:17:00.0: 128 GiB");
+  const char* const hopper =  // whose first one is of 64 bits
+      "0x0000088042000000 0x0000088042ffffff 0x000000000014220c\n"
+      "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+      "0x0000084000000000 0x0000085fffffffff 0x000000000014220c\n";
+  EXPECT_EQ(probe_with("sys/bus/pci/devices/0000:17:00.0/resource", hopper).gpu.front().reason,
+            "0000:17:00.0: 128 GiB");
   for (const char* junk : {"", "\n", "\n0x", "\n0x1", "\n0xzz 0x1 0", "\n0x2 0x1 0"}) {
     EXPECT_EQ(probe_with("sys/bus/pci/devices/0000:17:00.0/resource", junk).gpu.front().reason,
               "0000:17:00.0: 0 B")
