@@ -93,6 +93,9 @@ def run(command, log, timeout_s=TIMEOUT_S):
 
 
 def has_gpu(build):
+    for program in (HERE / "bin").iterdir() if IS_PACKED else ():
+        if not os.access(program, os.X_OK):
+            program.chmod(0o755)  # what carried the folder may have lost it
     found = subprocess.run([place_of(DEVICES, build), "--findings"], capture_output=True, text=True, env=environment())
     print(found.stdout + found.stderr, end="", flush=True)
     return found.returncode == 0
@@ -164,6 +167,7 @@ def self_test():
             (Path(folder) / "build" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy("/bin/true", Path(folder) / "build" / name)
         pack(Path(folder) / "build", Path(folder) / "packed")
+        (Path(folder) / "packed/bin/layout_test").chmod(0o644)
         done = subprocess.run([sys.executable, Path(folder) / "packed/gpu.py", "--logs", Path(folder) / "logs"],
                               capture_output=True, text=True)
         assert done.returncode == 0 and "+ layout_test --gtest_filter=*/cuda" in done.stdout, done
