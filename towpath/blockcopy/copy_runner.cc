@@ -138,6 +138,8 @@ Result<std::unique_ptr<CopyRunner>> CopyRunner::create(TransferManagerOptions op
   TOWPATH_TRY(BouncePool pool,
               BouncePool::create(options.bounce.slots, options.bounce.slot_bytes, *options.agent,
                                  options.devices.empty() ? nullptr : options.devices.front()));
+  // Compiled and loaded here, and not by the first copy that asks.
+  for (const memory::SharedDevice& device : options.devices) (void)device->has_box_kernel();
   return std::unique_ptr<CopyRunner>(new CopyRunner(std::move(options), std::move(pool)));
 }
 

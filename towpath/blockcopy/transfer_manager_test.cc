@@ -7,6 +7,7 @@
 
 #include <towpath/blockcopy/testing/transfer_node.h>
 #include <towpath/core/format.h>
+#include <towpath/device/testing/watched_device.h>
 
 namespace towpath::blockcopy {
 namespace {
@@ -398,6 +399,16 @@ TEST(TransferManagerTest, a_handle_without_a_copy_has_failed) {
   EXPECT_TRUE(none.not_in_place().empty());
   EXPECT_FALSE(none.route().has_two_hops());
   none.cancel();
+}
+
+TEST(TransferManagerTest, a_devices_kernel_is_loaded_before_a_copy_asks_for_it) {
+  TransferNode node("node");
+  const auto hands = std::make_shared<device::testing::DeviceHands>();
+  const auto device = std::make_shared<device::testing::WatchedDevice>(node.device, hands);
+  const auto manager = TransferManager::create(
+      {.agent = node.agent.get(), .clock = &node.clock, .devices = {device}});
+  ASSERT_TRUE(manager.ok()) << manager.status().to_string();
+  EXPECT_GT(hands->kernel_questions, 0);
 }
 
 TEST(TransferManagerTest, layouts_of_another_agent_are_refused) {

@@ -173,7 +173,8 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Errors: unsupported (the device has none).
   virtual Result<std::shared_ptr<Pool>> create_pool(const PoolOptions& options = {}) = 0;
 
-  /// Whether its streams copy boxes; the kernel is loaded when this is first asked.
+  /// Whether its streams copy boxes. The kernel is loaded when this is first asked, which takes a
+  /// good part of a second and may wait for what the device has to do.
   /// Errors: unsupported (not_built, the driver does not take it, or the device knows pinned memory
   /// by other addresses than the host), exhausted.
   virtual Status has_box_kernel() = 0;

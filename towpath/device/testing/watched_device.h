@@ -19,6 +19,7 @@ struct DeviceHands {
   std::atomic<int> spoil_arrivals{0};  ///< so many batches into the device arrive damaged
   std::atomic<std::uint64_t> batches{0}, copies{0};
   std::atomic<int> waits{0};  ///< for all that a stream was given
+  std::atomic<int> kernel_questions{0};
   bool refuses_pinned = false;
 
   void open() {
@@ -129,7 +130,10 @@ class WatchedDevice final : public Device {
   Result<std::shared_ptr<Pool>> create_pool(const PoolOptions& options) override {
     return inner_->create_pool(options);
   }
-  Status has_box_kernel() override { return inner_->has_box_kernel(); }
+  Status has_box_kernel() override {
+    ++hands_->kernel_questions;
+    return inner_->has_box_kernel();
+  }
   Status copy(const Copy& what) override { return inner_->copy(what); }
   Result<bool> can_reach(const Device& peer) const override { return inner_->can_reach(peer); }
   Status enable_peer(const Device& peer) override { return inner_->enable_peer(peer); }
