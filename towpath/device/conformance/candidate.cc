@@ -21,6 +21,21 @@ Result<std::unique_ptr<Driver>> open_candidate(const std::string& name) {
   return std::unique_ptr<Driver>(std::move(driver));
 }
 
+namespace {
+
+/// What a driver loads at its first use, for which it may wait for all that the device has to do:
+/// the cases hold a stream up by themselves.
+void use_once(Device& device) {
+  const auto memory = device.allocate(4096).value();
+  const auto stream = device.create_stream().value();
+  EXPECT_TRUE(stream->fill({.address = memory.address(), .length = 4096}).ok());
+  EXPECT_TRUE(stream->copy({memory.address() + 2048, memory.address(), 2048}).ok());
+  EXPECT_TRUE(stream->run([] {}).ok());
+  EXPECT_TRUE(stream->synchronize().ok());
+}
+
+}  // namespace
+
 void DeviceConformance::SetUp() {
   if (const auto why = testing::why_no_gpu(); GetParam() == "cuda" && !why.empty())
     GTEST_SKIP() << why;
@@ -30,6 +45,7 @@ void DeviceConformance::SetUp() {
   auto device = driver_->open(0);
   ASSERT_TRUE(device.ok()) << device.status().to_string();
   device_ = *std::move(device);
+  use_once(*device_);
 }
 
 void DeviceConformance::TearDown() {
