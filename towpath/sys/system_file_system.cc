@@ -109,6 +109,11 @@ Result<std::unique_ptr<File>> SystemFileSystem::open(const std::string& path,
   if (options.plain) {
     struct stat info {};
     if (::fstat(opened.fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return no_plain_file(path);
+    // It was for the opening alone: before Linux 6.5 io_uring does not wait for a file that has it,
+    // where the drive below cannot answer at once (dm-crypt), and ends every I/O with EAGAIN.
+    const int kept = ::fcntl(opened.fd.get(), F_GETFL) & ~O_NONBLOCK;
+    if (::fcntl(opened.fd.get(), F_SETFL, kept) != 0)
+      return os_error(errno, cat("cannot give up O_NONBLOCK on ", quoted_path(path)));
   }
   return wrap(std::move(opened), path, options.direct, options.writable);
 }

@@ -36,6 +36,22 @@ TEST(SystemFileTest, preallocated_space_is_really_there) {
   EXPECT_EQ(::fcntl((*file)->fd(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 }
 
+TEST(SystemFileTest, a_plain_file_is_waited_for_once_it_is_open) {
+  auto directory = TemporaryDirectory::create("/var/tmp");
+  ASSERT_TRUE(directory.ok());
+  SystemFileSystem files;
+  for (const bool direct : {false, true}) {
+    const std::string path = directory->file(direct ? "direct" : "buffered");
+    auto file =
+        files.open(path, {.writable = true, .create = true, .direct = direct, .plain = true});
+    ASSERT_TRUE(file.ok()) << file.status().to_string();
+    const int flags = ::fcntl((*file)->fd(), F_GETFL);
+    EXPECT_EQ(flags & O_NONBLOCK, 0) << "io_uring of Linux before 6.5 would end its I/Os (EAGAIN)";
+    EXPECT_EQ(flags & O_ACCMODE, O_RDWR);
+    EXPECT_EQ((flags & O_DIRECT) != 0, (*file)->direct());
+  }
+}
+
 TEST(SystemFileTest, a_full_disk_is_exhausted_and_keeps_the_size) {
   SystemFileSystem files;
   auto full = files.open("/dev/full", {.writable = true});
