@@ -210,6 +210,21 @@ TEST_F(ScatterTest, checksum_of_the_whole_is_compared) {
   }
 }
 
+TEST_F(ScatterTest, checksum_of_the_checksums_of_parts_is_not_compared) {
+  segments = {segment(0, 100)};
+  const Bytes bytes(100, std::byte{7});
+  Scatter sink = scatter();
+  sink.read_whole(true);
+  const std::string sum = cat(net::to_base64(net::sha256(Bytes(64))), "-2");
+  ASSERT_TRUE(sink.begin({.status = 200,
+                          .headers = {{"content-length", "100"}, {"x-amz-checksum-sha256", sum}}})
+                  .ok());
+  ASSERT_TRUE(sink.take(bytes).ok());
+  const Status end = sink.finish();
+  EXPECT_TRUE(end.ok()) << end.to_string();
+  EXPECT_EQ(sink.bytes(), 100U);
+}
+
 TEST_F(PlanTest, bodies_are_gathered_from_where_the_pieces_lie) {
   for (std::size_t i = 0; i < local.size(); ++i) local[i] = static_cast<std::byte>(i * 7 % 251);
   segments = {segment(0, 10, 5, 20), segment(10, 10, 5, 20)};
