@@ -283,6 +283,19 @@ Status BlockStore::end(SegmentSync& sync) {
   return synced;
 }
 
+bool BlockStore::is_acknowledged(BlockHash hash) const {
+  const auto place = index_.find(hash);
+  return place && place->acknowledged;
+}
+
+bool BlockStore::is_being_synced(BlockHash hash) const {
+  const auto place = index_.find(hash);
+  return place && syncing_ != nullptr &&
+         std::ranges::any_of(syncing_->blocks, [&](const PlacedRecord& block) {
+           return block.segment == place->segment && block.offset == place->offset;
+         });
+}
+
 void BlockStore::acknowledge(const PlacedRecord& synced) {
   const auto place = index_.find(synced.record.hash);
   if (!place) return;  // removed meanwhile

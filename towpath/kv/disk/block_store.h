@@ -86,6 +86,10 @@ class BlockStore {
   /// It has the block, but half of the capacity was filled since it was written: it is among the
   /// next to go, and was not put again.
   bool is_leaving(BlockHash hash) const;
+  /// Whether it comes back after a crash.
+  bool is_acknowledged(BlockHash hash) const;
+  /// Whether it is acknowledged when the sync that is under way has ended well.
+  bool is_being_synced(BlockHash hash) const;
   /// Of all blocks that may be got, in no order.
   std::vector<BlockHash> hashes() const;
   /// Fills `into`, which is as long as the block. Errors: not_found; corrupt (quarantined: the

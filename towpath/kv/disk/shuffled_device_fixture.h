@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <vector>
 
@@ -25,6 +26,11 @@ class ShuffledDevice final : public sys::FileDevice {
   }
   /// Half of what waits, or the last of it.
   bool progress() override {
+    std::vector<sys::FileRequest*> kept;
+    if (keeps_syncs) {
+      std::ranges::copy_if(waiting_, std::back_inserter(kept), is_sync);
+      std::erase_if(waiting_, is_sync);
+    }
     const bool some = !waiting_.empty();
     for (std::size_t left = (waiting_.size() + 1) / 2; left > 0 && !waiting_.empty(); --left) {
       const std::size_t which = in_order ? 0 : random_() % waiting_.size();
@@ -38,16 +44,19 @@ class ShuffledDevice final : public sys::FileDevice {
       --steps_left;
       request.end(sys::perform(request));
     }
+    waiting_.insert(waiting_.end(), kept.begin(), kept.end());
     return some;
   }
   std::string describe() const override { return "shuffled"; }
 
   std::uint64_t steps_left = UINT64_MAX;  ///< requests, until it dies
   bool in_order = false;                  ///< what was begun first is done first
+  bool keeps_syncs = false;               ///< does none yet
   bool is_dead = false;
   std::size_t most_waiting = 0;
 
  private:
+  static bool is_sync(const sys::FileRequest* one) { return one->kind == sys::FileIo::Kind::sync; }
   void die() {
     is_dead = true;
     for (sys::FileRequest* const one : std::exchange(waiting_, {}))

@@ -63,9 +63,15 @@ void DiskTier::begin_put(TierTask& task) {
   Result<std::optional<Record>> record =
       store_->admit(task.hash, task.digest, task.bytes, task.is_proven);
   if (!record.ok()) return task.end(record.status());
-  if (!*record) return task.end({});
+  if (!*record) return end_with_block(task);
   waiting_.push_back({&task, **record});
   begin_writes();
+}
+
+/// Another put has written the block: this one ends well when the block is there for good.
+void DiskTier::end_with_block(TierTask& task) {
+  if (store_->is_acknowledged(task.hash)) return task.end({});
+  (store_->is_being_synced(task.hash) ? synced_with_it_ : written_).push_back(&task);
 }
 
 Status DiskTier::remove(BlockHash hash) {

@@ -76,6 +76,7 @@ class DiskTier final : public BlockTier {
 
   void begin_get(TierTask& task);
   void begin_put(TierTask& task);
+  void end_with_block(TierTask& task);
   bool is_idle() const { return reads_.empty() && writes_.empty() && waiting_.empty() && !sync_; }
   void drain();
 

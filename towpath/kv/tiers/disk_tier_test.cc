@@ -143,6 +143,37 @@ TEST_F(DiskTierTest, a_failed_sync_fails_its_puts_and_those_written_since) {
   for (const BlockHash hash : {1U, 2U, 3U, 4U}) EXPECT_TRUE(get(hash).ok()) << hash;
 }
 
+TEST_F(DiskTierTest, a_put_of_a_block_that_another_put_has_written_ends_with_its_sync) {
+  enum class State { begun, written, being_synced };
+  Bytes bytes = bytes_of_block(7);
+  for (const bool fails : {false, true}) {
+    for (const State state : {State::begun, State::written, State::being_synced}) {
+      begin_anew();
+      open(3);
+      put_all(1, 1);
+      if (fails) files_->inject({.on = FileOp::sync});
+      begin_put(7);
+      if (state == State::written) {
+        device_->progress();
+        begin_put(8);  // by which the tier sees what has ended
+      }
+      device_->keeps_syncs = state == State::being_synced;
+      if (device_->keeps_syncs) (void)step();
+      TierTask again{
+          .kind = TierTask::Kind::put, .hash = 7, .digest = digest_of_block(7), .bytes = bytes};
+      tier_->begin(again);
+      EXPECT_FALSE(again.has_ended) << static_cast<int>(state);
+      device_->keeps_syncs = false;
+      while (step()) {
+      }
+      ASSERT_TRUE(again.has_ended && tasks_[7].has_ended) << static_cast<int>(state);
+      EXPECT_EQ(tasks_[7].status.ok(), !fails) << tasks_[7].status.to_string();
+      EXPECT_EQ(again.status.ok(), !fails) << again.status.to_string();
+      EXPECT_EQ(is_there(7), !fails);
+    }
+  }
+}
+
 TEST_F(DiskTierTest, segments_are_sealed_and_room_is_made_between_writes) {
   open(4, {.segment_bytes = 60'000, .capacity_bytes = 240'000});
   for (BlockHash from = 1; from < 200; from += 25) {
