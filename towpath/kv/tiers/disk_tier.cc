@@ -76,7 +76,12 @@ void DiskTier::end_with_block(TierTask& task) {
 
 Status DiskTier::remove(BlockHash hash) {
   TOWPATH_TRY(const Record record, store_->forget(hash));
-  waiting_.push_back({nullptr, record});
+  // A put of the block that is not written yet, since it was leaving, comes behind the removal: it
+  // is found again then, and would not be after a crash.
+  if (is_being_put(hash))
+    to_remove_.push_back({nullptr, record});
+  else
+    waiting_.push_front({nullptr, record});
   begin_writes();
   return {};
 }

@@ -252,6 +252,29 @@ TEST_F(DiskTierTest, what_waits_can_be_cancelled_and_what_is_removed_is_gone_at_
   EXPECT_TRUE(get(2).ok());
 }
 
+TEST_F(DiskTierTest, a_removal_does_not_remove_what_was_being_put_and_is_found_again) {
+  const BlockStoreOptions small{.segment_bytes = 60'000, .capacity_bytes = 240'000};
+  for (const bool waits : {false, true}) {
+    begin_anew();
+    open(8, small);
+    for (BlockHash from = 1; from <= 30; from += 5) put_all(from, from + 4);
+    BlockHash leaving = 1;
+    while (!tier_->is_leaving(leaving)) ASSERT_LT(++leaving, 30U);
+    if (waits)  // behind as many as are written at once
+      for (BlockHash hash = 101; hash <= 140; ++hash) begin_put(hash);
+    begin_put(leaving);
+    ASSERT_TRUE(tier_->remove(leaving).ok());
+    EXPECT_FALSE(is_there(leaving));
+    while (step()) {
+    }
+    ASSERT_TRUE(tasks_[leaving].status.ok()) << tasks_[leaving].status.to_string();
+    EXPECT_TRUE(is_there(leaving));
+    files_->crash();
+    open(8, small);
+    EXPECT_TRUE(get(leaving).ok()) << waits;
+  }
+}
+
 TEST_F(DiskTierTest, a_removal_that_finds_no_space_does_not_remove_what_was_put_since) {
   const BlockStoreOptions small{.segment_bytes = 100'000};
   open(7, small);
