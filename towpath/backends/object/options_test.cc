@@ -8,6 +8,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
+TEST(ObjectOptionsTest, a_region_of_china_is_where_amazon_has_it) {
+  const auto options = BackendOptions::parse({{"region", "cn-north-1"}});
+  ASSERT_TRUE(options.ok()) << options.status().to_string();
+  EXPECT_EQ(options->store.to_string(), "https://s3.cn-north-1.amazonaws.com.cn");
+  EXPECT_EQ(BackendOptions::parse({{"region", "ca-west-1"}})->store.host,
+            "s3.ca-west-1.amazonaws.com");
+}
+
 TEST(ObjectOptionsTest, nothing_given_is_amazon_without_credentials) {
   const auto options = BackendOptions::parse({});
   ASSERT_TRUE(options.ok()) << options.status().to_string();

@@ -32,7 +32,9 @@ Result<StoreAddress> StoreAddress::parse(const std::string& url, const std::stri
 }
 
 StoreAddress StoreAddress::of_amazon(const std::string& region) {
-  return {.scheme = "https", .host = cat("s3.", region, ".amazonaws.com")};
+  // China's regions are a part of Amazon's with names of its own.
+  return {.scheme = "https",
+          .host = cat("s3.", region, ".amazonaws.com", region.starts_with("cn-") ? ".cn" : "")};
 }
 
 Target StoreAddress::target(const ObjectName& name) const {
