@@ -137,6 +137,7 @@ void ObjectTier::start(Slot& slot) {
   const std::uint64_t whole = object_bytes_of(options_.block_bytes);
   const bool is_write = slot.task == nullptr || slot.task->kind == TierTask::Kind::put;
   const bool is_page = slot.task == nullptr || slot.task->kind == TierTask::Kind::look;
+  if (!is_write) std::ranges::fill(page_of(slot), std::byte{0});  // else an earlier task's
   Status posted =
       post(slot, is_write ? TransferOp::write : TransferOp::read, is_page ? kSegmentPage : whole);
   if (!posted.ok()) end(slot, std::move(posted));
@@ -193,7 +194,10 @@ void ObjectTier::finish(Slot& slot) {
   }
   const bool is_look = slot.task->kind == TierTask::Kind::look;
   bool is_damaged = false;
-  if (how.ok()) how = reported(slot);
+  if (how.ok())
+    how = reported(slot);
+  else if (how.code() == Code::out_of_range)
+    how = reported_by_page(slot, how);
   if (how.ok() && !is_look) {
     how = prove(slot);
     is_damaged = !how.ok();
@@ -213,10 +217,10 @@ void ObjectTier::finish_put(Slot& slot, const Status& how) {
     (void)options_.block_directory->add(slot.hash, options_.tier);
 }
 
-/// What is not there, or cannot be read as this block, is there no more. The store keeps it, unless
-/// it is damaged: it may be another's, or was replaced while it was read.
+/// What is not there, ends early, or cannot be read as this block, is there no more. The store
+/// keeps it, unless it is damaged: it may be another's, or was replaced while it was read.
 void ObjectTier::lose(BlockHash hash, Code why, bool is_damaged) {
-  if (why != Code::not_found && why != Code::corrupt) return;
+  if (why != Code::not_found && why != Code::out_of_range && why != Code::corrupt) return;
   if (!index_)
     (void)options_.block_directory->remove(hash, options_.tier);
   else if (is_damaged)
@@ -238,6 +242,14 @@ Status ObjectTier::reported(Slot& slot) const {
                  "give each model, share and shape a prefix of its own");
   slot.task->digest = record.digest;
   return {};
+}
+
+/// Of an object that ends before what was read: another process may have put a removal over the
+/// block, which is a page. Errors: not_found (so it was), or `how`.
+Status ObjectTier::reported_by_page(Slot& slot, const Status& how) const {
+  const Status said = reported(slot);
+  if (said.code() == Code::not_found) return said;
+  return how;
 }
 
 /// After reported(). Errors: corrupt (the object is damaged).

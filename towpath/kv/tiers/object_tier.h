@@ -93,6 +93,7 @@ class ObjectTier final : public BlockTier {
   void finish_put(Slot& slot, const Status& how);
   void lose(BlockHash hash, Code why, bool is_damaged);
   Status reported(Slot& slot) const;
+  Status reported_by_page(Slot& slot, const Status& how) const;
   Status prove(Slot& slot) const;
   void end(Slot& slot, Status how);
   void begin_removals();

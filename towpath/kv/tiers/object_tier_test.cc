@@ -37,7 +37,7 @@ TEST_F(ObjectTierTest, an_object_that_is_not_what_it_says_is_never_data) {
   EXPECT_EQ(came[1], Code::not_found);
   EXPECT_EQ(came[2], Code::ok);
   EXPECT_NE(came[3], Code::ok);
-  EXPECT_EQ(life_->promote({1}), std::vector{Code::not_found}) << "from now on a miss";
+  EXPECT_EQ(life_->promote({1, 4}), std::vector(2, Code::not_found)) << "from now on a miss";
   EXPECT_EQ(life_->cache->figures().quarantined.at("object, coming up"), 1U);
 }
 
@@ -68,6 +68,20 @@ TEST_F(ObjectTierTest, a_block_that_was_removed_is_there_no_more) {
   EXPECT_EQ(life_->cache->match(std::vector<BlockHash>{1}).here.size(), 1U) << "made anew";
   begin_life();
   EXPECT_EQ(life_->look({1, 2}), 2U);
+}
+
+TEST_F(ObjectTierTest, a_block_that_another_process_removed_is_a_miss_and_is_put_again) {
+  make_all(1, 2);
+  begin_life();
+  EXPECT_EQ(life_->look({1, 2}), 2U);
+  const Bytes removal = seal_record({.kind = RecordKind::removal, .hash = 1}, {});
+  ASSERT_TRUE(store_->put(object(1), removal).ok());
+  EXPECT_EQ(life_->promote({1, 2}), (std::vector{Code::not_found, Code::ok}));
+  EXPECT_EQ(life_->cache->match(std::vector<BlockHash>{1}).below, 0U);
+  make_all(1, 1);
+  const auto again = store_->get(object(1));
+  ASSERT_TRUE(again.ok()) << again.status().to_string();
+  EXPECT_EQ(again->size(), object_bytes_of(life_->block_bytes));
 }
 
 TEST_F(ObjectTierTest, a_store_that_does_not_answer_rests_and_the_host_serves_on) {
