@@ -192,8 +192,12 @@ Status DriveFiles::read_table() {
 Result<std::string> DriveFiles::name_of(const std::string& path) const {
   if (path == path_) return std::string();
   if (path.starts_with(cat(path_, "/"))) {
-    std::string name =
-        path.substr(std::min(path.find_first_not_of('/', path_.size()), path.size()));
+    std::string name;  // as in any file system "a//b/" is "a/b"
+    for (std::size_t at = path_.size(); at < path.size();) {
+      const std::size_t begin = std::min(path.find_first_not_of('/', at), path.size());
+      at = std::min(path.find('/', begin), path.size());
+      if (at > begin) name += cat(name.empty() ? "" : "/", path.substr(begin, at - begin));
+    }
     if (name.size() <= kMaxDriveName) return name;
   }
   return error(Code::invalid_argument, cat(quoted(path), " is no path on ", quoted(path_)),

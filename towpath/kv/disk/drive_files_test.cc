@@ -348,7 +348,7 @@ TEST_F(DriveFilesTest, stores_of_one_process_share_a_drive_and_each_folder_has_o
     const auto drive = open();
     auto first = testing::open_store(*drive, {.directory = "/drive/first"});
     auto second = testing::open_store(*drive, {.directory = "/drive/second"});
-    const auto third = BlockStore::open(*drive, {.directory = "/drive/first", .incarnation = 5});
+    const auto third = BlockStore::open(*drive, {.directory = "/drive//first/", .incarnation = 5});
     EXPECT_EQ(third.code(), Code::unavailable);
     EXPECT_EQ(get_large(*first, 1).ok(), life == 2);
     EXPECT_EQ(get_large(*second, 2).ok(), life == 2);
