@@ -2,7 +2,9 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -25,11 +27,20 @@ DirectProbe granted(std::string signal, std::uint64_t alignment) {
   return {.direct = true, .alignment = alignment, .signal = std::move(signal)};
 }
 
+/// Of a drive (a block device), which is asked and not tried: what is there is somebody's.
+DirectProbe ask_drive(int fd) {
+  int block_bytes = 0;
+  if (::ioctl(fd, BLKSSZGET, &block_bytes) != 0 || block_bytes <= 0)
+    return refused("ioctl(BLKSSZGET)",
+                   cat("the drive does not say how long a block is: ", errno_text(errno)));
+  return granted("ioctl(BLKSSZGET)", static_cast<std::uint64_t>(block_bytes));
+}
+
 /// A read of the first block, or on an empty file a write that is taken back.
 DirectProbe try_one_block(int fd, bool writable) {
   alignas(kTrialBytes) std::byte block[kTrialBytes] = {};
   struct stat info {};
-  const bool empty = ::fstat(fd, &info) == 0 && info.st_size == 0;
+  const bool empty = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0;
   if (!empty || !writable) {
     if (::pread(fd, block, sizeof block, 0) < 0)
       return refused("a 4096-byte read", cat("the first direct read fails: ", errno_text(errno)));
@@ -47,8 +58,12 @@ DirectProbe try_one_block(int fd, bool writable) {
 }  // namespace
 
 DirectProbe probe_direct(int fd, bool writable) {
+  struct stat file {};
+  // Its name is in a file system in memory (/dev), and its blocks are not.
+  const bool is_drive = ::fstat(fd, &file) == 0 && S_ISBLK(file.st_mode);
   struct statfs place {};
-  if (::fstatfs(fd, &place) == 0 && (place.f_type == TMPFS_MAGIC || place.f_type == RAMFS_MAGIC))
+  if (!is_drive && ::fstatfs(fd, &place) == 0 &&
+      (place.f_type == TMPFS_MAGIC || place.f_type == RAMFS_MAGIC))
     return refused("fstatfs", "the file system keeps its files in memory (tmpfs or ramfs)");
 #ifdef STATX_DIOALIGN
   struct statx info {};
@@ -60,7 +75,7 @@ DirectProbe probe_direct(int fd, bool writable) {
                    std::max(info.stx_dio_mem_align, info.stx_dio_offset_align));
   }
 #endif
-  return try_one_block(fd, writable);
+  return is_drive ? ask_drive(fd) : try_one_block(fd, writable);
 }
 
 }  // namespace towpath::sys

@@ -18,8 +18,8 @@ struct DirectProbe {
 };
 
 /// Looks at `fd`, which was opened with O_DIRECT: statx(STATX_DIOALIGN) where the kernel has it
-/// (Linux 6.1), else one aligned read of 4096 bytes; when the file is empty and `writable`, one
-/// write, taken back.
+/// (Linux 6.1), else a drive's length of a block, or of others one aligned read of 4096 bytes; when
+/// a file is empty and `writable`, one write, taken back.
 DirectProbe probe_direct(int fd, bool writable);
 
 }  // namespace towpath::sys

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 
 #include <fcntl.h>
@@ -12,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <towpath/core/checked.h>
+#include <towpath/core/format.h>
 #include <towpath/sys/direct_probe.h>
 #include <towpath/sys/system_file.h>
 #include <towpath/sys/temporary_directory.h>
@@ -199,6 +202,27 @@ TEST(DirectProbeTest, one_block_is_tried_where_the_kernel_does_not_say) {
     probe = probe_direct(file.get(), true);
     EXPECT_TRUE(probe.direct) << probe.refusal;
     EXPECT_EQ(probe.signal, "a 4096-byte read") << "bytes of the user are not written over";
+  };
+  EXPECT_TRUE(testing::passes_in_child(body));
+}
+
+TEST(DirectProbeTest, a_drive_goes_past_the_page_cache_although_its_name_is_in_memory) {
+  Fd drive;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/block")) {
+    drive.reset(::open(cat("/dev/", entry.path().filename().string()).c_str(),
+                       O_RDONLY | O_DIRECT | O_CLOEXEC));
+    if (drive) break;
+  }
+  if (!drive) GTEST_SKIP() << "no block device can be opened: run as root, with one in /dev";
+  const DirectProbe reported = probe_direct(drive.get(), true);
+  EXPECT_TRUE(reported.direct) << reported.signal << ": " << reported.refusal;
+  EXPECT_TRUE(is_power_of_two(reported.alignment)) << reported.alignment;
+  const auto body = [&] {
+    if (!testing::refuse_calls({SYS_statx}, ENOSYS)) GTEST_SKIP() << testing::kNoFilter;
+    const DirectProbe asked = probe_direct(drive.get(), true);
+    EXPECT_TRUE(asked.direct) << asked.refusal;
+    EXPECT_EQ(asked.signal, "ioctl(BLKSSZGET)") << "and nothing is written to it";
+    EXPECT_GE(asked.alignment, 512U);
   };
   EXPECT_TRUE(testing::passes_in_child(body));
 }
