@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <climits>
+#include <utility>
 
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -11,6 +14,8 @@
 
 #include <towpath/core/format.h>
 #include <towpath/sys/direct_probe.h>
+#include <towpath/sys/fd.h>
+#include <towpath/sys/open_rules.h>
 #include <towpath/sys/os_error.h>
 
 namespace towpath::sys {
@@ -36,23 +41,34 @@ DirectProbe ask_drive(int fd) {
   return granted("ioctl(BLKSSZGET)", static_cast<std::uint64_t>(block_bytes));
 }
 
-/// A read of the first block, or on an empty file a write that is taken back.
+/// Of the same file system, for trials: the file itself may be another's, who is filling it now.
+/// None: it cannot be made.
+Fd nameless_beside(int fd, const struct stat& file) {
+  std::array<char, PATH_MAX> path{};
+  const ssize_t length = ::readlink(cat("/proc/self/fd/", fd).c_str(), path.data(), path.size());
+  if (length <= 0) return {};
+  const std::string directory =
+      internal::parent_of({path.data(), static_cast<std::size_t>(length)});
+  Fd made(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, 0600));
+  struct stat info {};
+  const bool is_of_it = made && ::fstat(made.get(), &info) == 0 && info.st_dev == file.st_dev;
+  return is_of_it ? std::move(made) : Fd();  // else the file alone is mounted there
+}
+
+/// A read of the first block, or of an empty file, where that shows nothing, a write beside it.
 DirectProbe try_one_block(int fd, bool writable) {
   alignas(kTrialBytes) std::byte block[kTrialBytes] = {};
-  struct stat info {};
-  const bool empty = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0;
-  if (!empty || !writable) {
-    if (::pread(fd, block, sizeof block, 0) < 0)
-      return refused("a 4096-byte read", cat("the first direct read fails: ", errno_text(errno)));
-    return granted("a 4096-byte read", kUsualAlignment);
+  struct stat file {};
+  const bool is_empty = ::fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_size == 0;
+  if (const Fd beside = is_empty && writable ? nameless_beside(fd, file) : Fd()) {
+    if (::pwrite(beside.get(), block, sizeof block, 0) == sizeof block)
+      return granted("a 4096-byte write beside it", kUsualAlignment);
+    return refused("a 4096-byte write beside it",
+                   cat("the first direct write fails: ", errno_text(errno)));
   }
-  const bool written = ::pwrite(fd, block, sizeof block, 0) == sizeof block;
-  const int reason = errno;
-  if (::ftruncate(fd, 0) != 0)
-    return refused("a 4096-byte write", cat("cannot take a trial block back: ", errno_text(errno)));
-  if (!written)
-    return refused("a 4096-byte write", cat("the first direct write fails: ", errno_text(reason)));
-  return granted("a 4096-byte write", kUsualAlignment);
+  if (::pread(fd, block, sizeof block, 0) < 0)
+    return refused("a 4096-byte read", cat("the first direct read fails: ", errno_text(errno)));
+  return granted("a 4096-byte read", kUsualAlignment);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ struct DirectProbe {
 
 /// Looks at `fd`, which was opened with O_DIRECT: statx(STATX_DIOALIGN) where the kernel has it
 /// (Linux 6.1), else a drive's length of a block, or of others one aligned read of 4096 bytes; when
-/// a file is empty and `writable`, one write, taken back.
+/// a file is empty and `writable`, one write, to a file without a name in its directory, if one can
+/// be made there. Nothing is written to `fd`.
 DirectProbe probe_direct(int fd, bool writable);
 
 }  // namespace towpath::sys
