@@ -161,6 +161,83 @@ TEST_F(StoreDirectoryTest, deleted_lock_lets_no_second_writer_in) {
   EXPECT_EQ(code_in_another_process(), Code::unavailable);
 }
 
+/// As over NFS, where the two kinds of lock are one, of two owners.
+class OneKindOfLock final : public sys::File {
+ public:
+  explicit OneKindOfLock(std::unique_ptr<sys::File> file) : file_(std::move(file)) {}
+  Status lock() override {
+    return is_locked_ ? error(Code::unavailable, "fcntl(2) has it") : file_->lock();
+  }
+  Status lock_for_process() override {
+    Status locked = file_->lock_for_process();
+    is_locked_ = locked.ok();
+    return locked;
+  }
+  Result<std::size_t> read_at(ByteSpan into, std::uint64_t offset) override {
+    return file_->read_at(into, offset);
+  }
+  Result<std::size_t> write_at(ConstByteSpan from, std::uint64_t offset) override {
+    return file_->write_at(from, offset);
+  }
+  Status sync() override { return file_->sync(); }
+  Result<std::uint64_t> size() override { return file_->size(); }
+  Status resize(std::uint64_t size_bytes) override { return file_->resize(size_bytes); }
+  Status preallocate(std::uint64_t size_bytes) override { return file_->preallocate(size_bytes); }
+  int fd() const noexcept override { return file_->fd(); }
+  const std::string& path() const noexcept override { return file_->path(); }
+  bool direct() const noexcept override { return file_->direct(); }
+  const std::string& direct_refusal() const noexcept override { return file_->direct_refusal(); }
+  std::uint64_t alignment() const noexcept override { return file_->alignment(); }
+
+ private:
+  const std::unique_ptr<sys::File> file_;
+  bool is_locked_ = false;
+};
+
+class FilesOverNfs final : public sys::FileSystem {
+ public:
+  Result<std::unique_ptr<sys::File>> open(const std::string& path,
+                                          const sys::OpenFile& options) override {
+    TOWPATH_TRY(auto file, files_.open(path, options));
+    if (!path.ends_with("/lock")) return file;
+    return std::make_unique<OneKindOfLock>(std::move(file));
+  }
+  Result<std::unique_ptr<sys::File>> open_temporary(const sys::OpenTemporary& options) override {
+    return files_.open_temporary(options);
+  }
+  Status remove(const std::string& path) override { return files_.remove(path); }
+  Status rename(const sys::Rename& names) override { return files_.rename(names); }
+  Status make_directories(const std::string& path) override {
+    return files_.make_directories(path);
+  }
+  Result<std::vector<std::string>> list(const std::string& directory) override {
+    return files_.list(directory);
+  }
+  Status sync_directory(const std::string& directory) override {
+    return files_.sync_directory(directory);
+  }
+  Result<std::uint64_t> available_bytes(const std::string& path) override {
+    return files_.available_bytes(path);
+  }
+  sys::PathKind kind_of(const std::string& path) override { return files_.kind_of(path); }
+  std::optional<sys::FileIdentity> identity_of(const std::string& path) override {
+    return files_.identity_of(path);
+  }
+
+ private:
+  sys::SystemFileSystem files_;
+};
+
+TEST_F(StoreDirectoryTest, store_over_nfs_is_not_kept_from_the_process_by_its_own_lock) {
+  FilesOverNfs files;
+  for (std::uint64_t life = 1; life <= 2; ++life) {
+    auto store = BlockStore::open(files, {.directory = path(), .incarnation = life});
+    ASSERT_TRUE(store.ok()) << life << ": " << store.status().to_string();
+    EXPECT_EQ(code_in_another_process(), Code::unavailable) << "it is open";
+  }
+  EXPECT_EQ(code_in_another_process(), Code::ok);
+}
+
 TEST_F(StoreDirectoryTest, links_in_place_of_its_files_lead_nowhere) {
   make_store();
   const std::string victim = directory_.path() + "/victim";

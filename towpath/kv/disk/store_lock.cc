@@ -72,6 +72,11 @@ bool names_one_that_ended(std::string_view text) {
   return ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;  // /proc may hide it
 }
 
+/// A new file, or a drive that was zeros.
+bool is_unnamed(std::string_view text) {
+  return text.find_first_not_of('\0') == std::string_view::npos;
+}
+
 /// In place of all that stood there, so that a full disk has room for it.
 Status name_holder(sys::File& lock, std::uint64_t incarnation) {
   const ProcessName self = this_process();
@@ -128,7 +133,11 @@ Claims& claims() {
 Result<StoreLock> take(StoreLock lock, const StoreHolder& holder, Status held) {
   const std::string text = text_of(*lock.file);
   Status mine = lock.file->lock_for_process();
-  if (const Status as_before = lock.file->lock(); held.ok()) held = as_before;
+  const Status as_before = lock.file->lock();
+  // Over NFS flock(2) is a lock of the same kind, of another owner (its page, NFS details): the one
+  // just taken is in its way. Of a file that nobody has been named in it says nothing then.
+  const bool is_own = as_before.code() == Code::unavailable && mine.ok() && is_unnamed(text);
+  if (held.ok() && !is_own) held = as_before;
   if (held.code() == Code::unavailable && mine.ok() && names_one_that_ended(text)) held = {};
   if (mine.code() == Code::unavailable) held = std::move(mine);
   if (held.code() == Code::unavailable) return in_use(holder, text, std::move(held));
