@@ -237,7 +237,7 @@ Status BlockStore::begin_segment() {
     if (!old_path.empty()) (void)files_.remove(old_path);
     return made.status();
   }
-  made->take_space(options_.segment_bytes);
+  made->take_space(files_, options_.segment_bytes);
   if (options_.direct) figures_.direct_refusal = made->go_direct(files_);
   segments_.emplace(name.number, *std::move(made));
   current_ = name.number;

@@ -55,6 +55,20 @@ TEST_F(BlockStoreTest, the_disk_begins_before_the_sync_when_there_is_much_to_wri
   EXPECT_EQ(files_.calls(FileOp::start_sync), 2U) << "what is synced is no more to be begun";
 }
 
+TEST_F(BlockStoreTest, a_disk_with_less_than_a_segment_is_not_filled_to_find_that_out) {
+  files_.set_capacity(testing::kSegmentBytes - 100'000);
+  const auto store = open_store(files_);
+  put(*store, 1, 10);
+  ASSERT_TRUE(store->sync().ok());
+  EXPECT_EQ(files_.calls(FileOp::preallocate), 0U);
+  EXPECT_LT(store->figures().bytes, 200'000U);
+  files_.set_capacity(2 * testing::kSegmentBytes);
+  const auto other = open_store(files_, {.directory = "/other", .segment_bytes = 1'000'000});
+  put(*other, 1, 1);
+  EXPECT_EQ(files_.calls(FileOp::preallocate), 1U) << "where there is enough it is taken";
+  EXPECT_EQ(other->figures().bytes, 1'000'000U);
+}
+
 TEST_F(BlockStoreTest, bytes_that_do_not_match_are_never_written) {
   auto store = open_store(files_);
   EXPECT_EQ(store->put(1, testing::digest_of_block(2), testing::bytes_of_block(1)).code(),

@@ -134,8 +134,13 @@ bool Segment::is_unread() const noexcept {
   return file_.use_count() == 1 && (direct_ == nullptr || direct_.use_count() == 1);
 }
 
-void Segment::take_space(std::uint64_t bytes) {
-  if (size_ < bytes && file_->preallocate(bytes).ok()) size_ = bytes;
+void Segment::take_space(sys::FileSystem& files, std::uint64_t bytes) {
+  if (size_ >= bytes) return;
+  // A kernel that is asked for more than there is fills the disk, for everybody, before it says so.
+  // 0 is also what file systems say that do not know.
+  const Result<std::uint64_t> available = files.available_bytes(path());
+  if (available.ok() && *available != 0 && *available < bytes - size_) return;
+  if (file_->preallocate(bytes).ok()) size_ = bytes;
 }
 
 void Segment::give_back_space(sys::FileSystem& files) {

@@ -52,7 +52,7 @@ class Segment {
 
   /// Takes so much space, if it can: records are written faster where the file is long enough.
   /// Before the first of them: what fails may cut the file to what it was.
-  void take_space(std::uint64_t bytes);
+  void take_space(sys::FileSystem& files, std::uint64_t bytes);
   /// Gives back what lies behind the last record, if it can.
   void give_back_space(sys::FileSystem& files);
   /// The record's offset: from now on its place is taken.
