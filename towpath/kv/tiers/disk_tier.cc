@@ -25,9 +25,12 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(sys::FileSystem& files,
 
 DiskTier::~DiskTier() { drain(); }
 
+/// But for removals that find no memory: it may not come back, and a checkpoint does as well.
 void DiskTier::drain() {
   constexpr Duration kNap = std::chrono::milliseconds(100);
+  is_draining_ = true;
   while (progress() || !is_idle()) wait_for_work(kNap);
+  is_draining_ = false;
 }
 
 void DiskTier::checkpoint() {
@@ -151,7 +154,7 @@ bool DiskTier::is_being_put(BlockHash hash) const {
 /// now it would remove that one.
 bool DiskTier::is_to_try_again(const Waiting& removal, const Status& written) const {
   const BlockHash hash = removal.record.hash;
-  return written.code() == Code::unavailable ||
+  return (written.code() == Code::unavailable && !is_draining_) ||
          (written.code() == Code::exhausted && (store_->find(hash) || is_being_put(hash)));
 }
 

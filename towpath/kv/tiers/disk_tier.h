@@ -99,6 +99,7 @@ class DiskTier final : public BlockTier {
   std::list<Read> reads_;
   std::deque<Waiting> waiting_;
   std::vector<Waiting> to_remove_;  ///< again, with the next progress(); nobody waits for them
+  bool is_draining_ = false;        // then none is for want of memory
   std::uint64_t rooms_made_ = 0;    // for records that found no space
   std::list<Write> writes_;
   std::vector<TierTask*> written_;  // and not being synced

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <towpath/kv/disk/shuffled_device_fixture.h>
 #include <towpath/kv/disk/store_fixture.h>
@@ -302,6 +303,24 @@ TEST_F(DiskTierTest, a_removal_that_finds_no_memory_is_written_later) {
   files_->crash();
   open(7);
   EXPECT_EQ(get(1).code(), Code::not_found);
+  EXPECT_TRUE(get(2).ok());
+}
+
+TEST_F(DiskTierTest, a_removal_that_finds_no_memory_holds_up_no_end) {
+  open(7);
+  put_all(1, 2);
+  files_->inject({.on = FileOp::write,
+                  .times = UINT64_MAX / 2,
+                  .errno_value = ENOMEM,
+                  .path_part = "segment"});
+  ASSERT_TRUE(tier_->remove(1).ok());
+  ::alarm(60);  // what hangs must end
+  tier_->checkpoint();
+  ::alarm(0);
+  files_->heal();
+  files_->crash();
+  open(7);
+  EXPECT_EQ(get(1).code(), Code::not_found) << "the checkpoint knows it no more";
   EXPECT_TRUE(get(2).ok());
 }
 
