@@ -87,7 +87,7 @@ constexpr std::array<Reader, 15> kReaders = {{
      read_into<&Settings::plugin_directory>},
     {{"LOG_LEVEL", "trace, debug, info, warn, error, fatal", "warn", "what is logged"},
      read_into<&Settings::log_level>},
-    {{"TRANSFER_TIMEOUT_MS", "milliseconds", "none; of NIXL's users 5 minutes",
+    {{"TRANSFER_TIMEOUT_MS", "milliseconds", "30 s; of NIXL's users 5 minutes",
       "deadline of transfers that are posted without one"},
      read_into<&Settings::transfer_timeout>},
     {{"LISTEN_HOST", "an address of this host", "127.0.0.1",

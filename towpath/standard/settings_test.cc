@@ -1,7 +1,10 @@
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <towpath/standard/settings.h>
+#include <towpath/standard/standard.h>
 
 namespace towpath::standard {
 namespace {
@@ -58,6 +61,14 @@ TEST(SettingsTest, what_cannot_be_read_or_means_nothing_is_remarked_on) {
                   "NIXL_PLUGIN_DIR cannot be read: ''", "NIXL_SPEED is not known",
                   HasSubstr("NIXL_TCPSTORE_ENDPOINT has no effect: "),
                   "NIXL_TRANSFER_TIMEOUT_MS cannot be read: '0'", "TOWPATH_SPEED is not known"));
+}
+
+TEST(SettingsTest, deadline_that_holds_when_nobody_gives_one_is_that_of_a_node) {
+  const std::vector<Setting> all = Settings::all();
+  const auto row = std::ranges::find(all, "TRANSFER_TIMEOUT_MS", &Setting::name);
+  ASSERT_NE(row, all.end());
+  const auto seconds = NodeOptions().default_timeout / std::chrono::seconds(1);
+  EXPECT_THAT(row->unset, testing::StartsWith(std::to_string(seconds) + " s;"));
 }
 
 TEST(SettingsTest, what_of_nixl_has_no_effect_is_reported_with_what_to_use_instead) {
