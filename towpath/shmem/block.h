@@ -3,7 +3,7 @@
 //
 // Releasing is no collective call: a destructor may run at any moment. The extent is used again
 // when all PEs have released it, from the next allocation on. So no PE ever waits in a destructor.
-// Thread: any; allocate_block() and reclaim_blocks() one of each PE at a time.
+// Thread: any; allocate_block(), free_block() and keep_block() one of each PE at a time.
 #pragma once
 
 #include <cstdint>
