@@ -7,8 +7,7 @@
 // 2^46: a swap of K and V, of layers, tokens or blocks changes bytes even where a token has only
 // two. What follows is mixed from everything.
 //
-//   row:  | base(hash) + place * odd(hash) + token * odd'(hash), u16 le | words, u64 le, mixed ...
-//   |
+//   row:  | base(hash) + place * odd(hash) + token * odd'(hash), u16 le | mixed words, u64 le ... |
 //
 // Cost: about the speed of writing, or reading, memory. Thread: immutable.
 #pragma once

@@ -6,8 +6,7 @@
 //   storage or peer  -->  chunks 0 1 2 3 ...       several under way at once, landing in any order
 //   the word reported         [closed : 1 | landed : 63]
 //
-//   consumer:  word = load_acquire(reported);  chunks [0, landed_chunks(word)) are in place, and
-//   quiet
+//   consumer:  word = load_acquire(reported);  chunks [0, landed_chunks(word)) are in place
 //
 // Chunks are reported in their order: one that lands early waits for those before it. A second
 // word, which the consumer stores into, lets memory be used again: chunk i is asked for only when

@@ -1,25 +1,23 @@
 // What two backends that speak in messages say to each other: frames, one per message.
 //
-//   offset 0          4      5       6       8         16       24       32       40
-//   +-----------------+------+-------+-------+---------+--------+--------+--------+---------+------+
-//   | "TPU" | version | kind | flags | count | session | stamp  | echo   | id     | records | seal
-//   |
-//   +-----------------+------+-------+-------+---------+--------+--------+--------+---------+------+
-//     4 bytes           u8     u8      u16     u64       u64      u64      u64
+//   0               4      5       6       8         16      24     32     40
+//   +-----------------+------+-------+-------+---------+-------+------+----+---------+------+
+//   | "TPU" | version | kind | flags | count | session | stamp | echo | id | records | seal |
+//   +-----------------+------+-------+-------+---------+-------+------+----+---------+------+
+//     4 bytes           u8     u8      u16     u64       u64     u64    u64
 //
+//   count    records: pieces (write, read), refusals (wrote, data), or a payload's proof (note)
 //   session  the sender's, random: the receiver knows by it who speaks
 //   stamp    the sender's clock when it wrote this; means something to the sender only
 //   echo     the newest stamp that the sender has heard from the receiver: a grant (link.h)
 //   id       of a request, repeated in its answer; of a note, its number
-//   count    records: pieces (write, read), refusals (wrote, data), or the proof of a payload
-//   (note) seal     proves that the head is the sender's, and when it was sent (net/session); a
-//   hello,
+//   seal     proves that the head is the sender's, and when it was sent (net/session); a hello,
 //            which proves itself, has none
 //
 // Header, records and seal are the head of a message, the payload is its body (net/messages).
 // Little-endian. docs/formats/message_frame.md says more. decode_frame() proves all that can be
-// proven without knowing the receiver: after it, sizes and counts agree and no range wraps. Thread:
-// immutable.
+// proven without knowing the receiver: after it, sizes and counts agree and no range wraps.
+// Thread: immutable.
 #pragma once
 
 #include <array>

@@ -1,9 +1,9 @@
 // RailShares: how much of a link's work each of its rails should take, by how fast each has been.
 //
-//   slice    as long as the rail is fast beside the fastest, so that all are through at about one
-//   time window   the same, but enough to keep a path busy end      when a rail would be through
-//   with one more slice; when the others would be through with
-//            all that is left, without it
+//   slice    as long as the rail is fast beside the fastest, so that all are through together
+//   window   the same, but enough to keep a path busy
+//   end      when a rail would be through with one more slice; when the others would be through
+//            with all that is left, without it
 //
 // A rail of which little is known begins with short slices, and counts as the fastest. Times are in
 // nanoseconds where rates are known, and mean something to each other only. A look at a link, for a

@@ -5,8 +5,8 @@
 // straight; the rest takes a detour over a window of whole blocks in memory of ours:
 //
 //   direct   blocks <-> the user's memory            one command, up to the largest transfer
-//   bounce   blocks <-> a window, copied by us       reads of parts of blocks; memory at odd
-//   addresses modify   one block read, changed, written back   writes of a part of a block
+//   bounce   blocks <-> a window, copied by us       parts of blocks read; memory at odd addresses
+//   modify   one block read, changed, written back   writes of a part of a block
 //
 // Where a namespace has zones no piece crosses the end of one. A window takes several extents
 // where they lie in it. A piece of `modify` is one block, so that a power failure leaves it old or
