@@ -49,7 +49,7 @@ std::vector<backend::ParamInfo> BackendOptions::describe() {
        .default_value = "auto",
        .meaning = "how bytes may go: auto, mapped (shared memory only), process_vm"},
       {.name = "copy_threads",
-       .default_value = "auto",
+       .default_value = "1",
        .meaning = "threads that copy by process_vm, 1 to 16; auto: one a processor, 4 at most"}};
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 
 #include <towpath/backend/slice_runner.h>
 #include <towpath/backend/testing/recording_events.h>
+#include <towpath/backends/shm/options.h>
 #include <towpath/backends/shm/process_copy.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/mapping.h>
@@ -110,6 +112,15 @@ TEST_P(ProcessCopyTest, what_is_not_mapped_is_named_and_the_rest_arrives) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, ProcessCopyTest, ::testing::Values(1, 2, 3),
                          [](const auto& threads) { return std::to_string(threads.param); });
+
+TEST(ShmOptionsTest, threads_that_are_described_are_those_where_nothing_is_said) {
+  const std::vector<ParamInfo> described = BackendOptions::describe();
+  const auto threads = std::ranges::find(described, "copy_threads", &ParamInfo::name);
+  ASSERT_NE(threads, described.end());
+  const auto nothing_said = BackendOptions::parse({});
+  ASSERT_TRUE(nothing_said.ok());
+  EXPECT_EQ(threads->default_value, std::to_string(nothing_said->copy_threads));
+}
 
 }  // namespace
 }  // namespace towpath::backends::shm
