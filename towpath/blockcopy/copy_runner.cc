@@ -108,8 +108,8 @@ Status check_chunks(const CopyRequest& request) {
   if (request.most_chunks > 0 && !(request.layer_by_layer && request.on_blocks)) return {};
   return error(Code::invalid_argument,
                request.most_chunks == 0 ? "a copy with no chunk under way"
-                                        : "a copy layer by layer that tells of whole blocks",
-               "let it have one chunk or more, and tell of layers or of blocks");
+                                        : "a copy layer by layer that reports whole blocks",
+               "let it have one chunk or more, and report layers or blocks");
 }
 
 /// Whether the least that goes together fits a bounce slot.

@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kHint =
     "install NVIDIA's NVSHMEM 3 (the package nvidia-nvshmem-cu12 or -cu13, or "
     "libnvshmem3-cuda-12), and "
-    "put the folder of libnvshmem_host.so.3 into LD_LIBRARY_PATH; or let the host engine stand in";
+    "put the folder of libnvshmem_host.so.3 into LD_LIBRARY_PATH; or use the host engine";
 constexpr const char* kOurMark = "nvshmemx_towpath_version";
 
 /// Looks functions up, and keeps the names of those that are missing.
