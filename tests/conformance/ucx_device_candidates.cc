@@ -1,6 +1,6 @@
 // ucx_device, held to the contract over a UCX that was built with CUDA (`./dev ucx-cuda` fetches
 // one). Where the machine has no GPU a libcuda of the tests emulates the driver, for us and for
-// UCX: then what a GPU or a network adapter does is not proven, but the real UCX is notified of a
+// UCX: then what a GPU or a network adapter does is not proven, but the real UCX is given a
 // GPU's memory, moves it, and asks the driver for it. The memory of the suite is its host device's;
 // with --gpu, the GPU's.
 #include <cstdlib>

@@ -1,8 +1,8 @@
 // SharedDirectory: a directory through which processes, also of other hosts, leave each other small
 // files: written whole under another name and renamed, so that a reader sees all of one or nothing.
 //
-// How old a file is is reported by the file system's own clock, whichever host asks: a file of our
-// own is touched and examined. Not the file seam (file.h): what is wanted here is ages and
+// The file system's own clock says how old a file is, whichever host asks: a file of our own is
+// touched and examined. Not the file seam (file.h): what is wanted here is ages and
 // changes, not bytes that survive. Nothing is synced. Thread: any, but for watch(),
 // take_changes() and keep_clock(): one at a time, and nothing else beside keep_clock().
 #pragma once

@@ -219,7 +219,7 @@ void Network::fly(const Path& path, const std::shared_ptr<Flight>& flight) {
     next += kPartedRetry;
   } else {
     if (flight->at_end() && !flight->silent) return arrive(path, flight, {});
-    // One that falls silent does so on the way, or with all bytes moved and nobody reported.
+    // One that falls silent does so on the way, or with all bytes moved and no report.
     if (flight->silent && (flight->at_end() || random_.chance(200))) return;
     flight->step(behaviour_, random_);
     ++counters_.pieces;

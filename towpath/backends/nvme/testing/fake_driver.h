@@ -1,5 +1,5 @@
 // FakeDriver: namespaces of plain files, which execute the bytes of commands as a drive and its
-// kernel driver would, and fail as they are notified. It says that it is a fake wherever it is
+// kernel driver would, and fail as the test says. It says that it is a fake wherever it is
 // asked.
 //
 // The path of a namespace is that of a file (a memfd by /proc/self/fd/N); its whole blocks are the
