@@ -208,11 +208,11 @@ Status settle_mistakes(Arguments& arguments) {
                  "add --prefill 2");
   if (options.faults > 0 && injects)
     return error(Code::invalid_argument,
-                 "--faults counts what it made and what was found: no other mistake goes with it",
+                 "--faults counts what it made and what was found: no other fault goes with it",
                  "leave --inject out");
   if (!arguments.tiers.empty() && injects)
     return error(Code::invalid_argument,
-                 "--inject makes its mistake in the disk tier of --disk-blocks",
+                 "--inject makes its fault in the disk tier of --disk-blocks",
                  "leave --tiers out, or inject random faults with --faults");
   if (options.inject == replay::Mistake::tier_fails)
     return error(Code::invalid_argument,

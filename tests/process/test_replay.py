@@ -282,7 +282,7 @@ class ReplayTest(CommandTest):
         self.assertNotIn("PASSED", done.stdout)
 
     def test_what_cannot_run_says_why(self):
-        for words, status, why in ((["--inject", "gremlin"], USAGE, "swap-kv"),
+        for words, status, why in ((["--inject", "gremlin"], USAGE, "torn-write, drop-notification\n"),
                                    (["--faults", 2], USAGE, "--faults"),
                                    (["--faults", 0.1, "--inject", "swap-kv"], USAGE, "leave --inject out"),
                                    (["--inject", "tier-fails"], USAGE, "--faults"),

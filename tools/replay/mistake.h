@@ -28,7 +28,7 @@ enum class Mistake : std::uint8_t {
 inline constexpr std::size_t kMistakeKinds = static_cast<std::size_t>(Mistake::tier_fails) + 1;
 
 std::string_view name_of(Mistake mistake) noexcept;
-/// Errors: invalid_argument, with the names that there are.
+/// Errors: invalid_argument, with the names that --inject takes.
 Result<Mistake> mistake_named(std::string_view name);
 std::span<const Mistake> all_mistakes() noexcept;
 
