@@ -3,8 +3,7 @@
 //
 //   - each transfer ends, and `done` means that every byte is in place
 //   - where no transfer is under way no byte changes: neither of those that ended, nor of those
-//   whose
-//     other side has left
+//     whose other side has left
 //   - messages arrive once and in order
 //
 // One agent knows all others (the hub); each of them knows it and a few more. One thread and one

@@ -16,17 +16,14 @@
 //     memory of either side on its behalf. (With Quiescence::none a cancelled operation may stay
 //     unanswered.)
 //  2. A completion is ok only if every byte of every segment is in place. Otherwise the failures
-//  name
-//     the extents that are not, and the others are in place (partial completion).
+//     name the extents that are not, and the others are in place (partial completion).
 //  3. Notifications of one sender arrive in order and not before data that completed earlier.
 //  4. progress() does a bounded amount of work (a slice of about 512 KiB, or one batch) and never
 //     blocks. wait_fd() becomes readable when progress() would have something to do.
 //  5. A dead or unreachable peer is reported once per connection by on_peer_lost(); its operations
-//  then
-//     complete (after teardown() where quiet needs it), and nobody else's are touched.
+//     then complete (after teardown() where quiet needs it), and nobody else's are touched.
 //  6. No allocation, lock or system call per segment once an operation was posted before with as
-//  many
-//     segments.
+//     many segments.
 //
 // Thread: the caller serialises all calls on a backend, but query(), and on what it made; events
 // come only from inside these calls. Different backends may be called at the same time.

@@ -66,8 +66,7 @@ class Plan {
 ///         plan.
 /// Order:  groups by target block, then layers, then offsets; the same input gives the same plan.
 /// Errors: invalid_argument (shapes differ; a target block twice; a block both read and written;
-/// two
-///         different layouts over the same bytes), out_of_range (block IDs, layers).
+///         two different layouts over the same bytes), out_of_range (block IDs, layers).
 Result<Plan> plan(const Layout& source, const Layout& target, std::span<const BlockRange> blocks,
                   LayerRange layers = LayerRange::all());
 /// The same for single blocks. Cost: also grows with pairs.

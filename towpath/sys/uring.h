@@ -10,10 +10,9 @@
 //   - At most depth() operations are accepted and not yet polled, so the completion queue cannot
 //     overflow; beyond that preparing fails with `exhausted`.
 //   - When a Ring is gone, the kernel touches no byte on its behalf any more: the destructor
-//   drains.
+//     drains.
 //   - A kernel thread that polls (SQPOLL) exists only when asked for: on a busy machine it costs
-//   far
-//     more than it saves.
+//     far more than it saves.
 // Needs Linux 5.19 (cancelling all that is in flight). Sources: io_uring_setup(2),
 // io_uring_enter(2). Thread: one at a time; moving is allowed when nobody uses it.
 #pragma once
