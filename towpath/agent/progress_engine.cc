@@ -247,13 +247,14 @@ bool ProgressEngine::progress_all() {
 }
 
 bool ProgressEngine::progress_backends() {
-  BackendInstance* busy = nullptr;
+  InstanceMask busy = 0;
   bool more = progress_free_backends(busy);
-  // The poller reports it until that thread is through: rather wait than ask again and again, and
-  // take the processor from it.
-  if (busy != nullptr && !more) {
-    run::MutexLock lock(busy->mutex);
-    more = busy->progress();
+  // The poller reports one until that thread is through: rather wait than ask again and again, and
+  // take the processor from it. All of them: what the waker was woken for, nothing reports again.
+  for (const auto& instance : backends_.all()) {
+    if (more || (busy & instance_bit(instance->index)) == 0) continue;
+    run::MutexLock lock(instance->mutex);
+    more = instance->progress();
   }
   finish_turn();
   return more;
@@ -261,17 +262,17 @@ bool ProgressEngine::progress_backends() {
 
 void ProgressEngine::serve(Duration timeout) {
   waiting_->serve(timeout, [this] {
-    BackendInstance* busy = nullptr;
+    InstanceMask busy = 0;
     const bool more = progress_free_backends(busy);
     finish_turn();
     if (any_retired_.load(std::memory_order_relaxed)) reap_retired();
-    return more              ? LeaderFollower::Turn::more
-           : busy != nullptr ? LeaderFollower::Turn::others_are_at_it
-                             : LeaderFollower::Turn::idle;
+    return more        ? LeaderFollower::Turn::more
+           : busy != 0 ? LeaderFollower::Turn::others_are_at_it
+                       : LeaderFollower::Turn::idle;
   });
 }
 
-bool ProgressEngine::progress_free_backends(BackendInstance*& busy) {
+bool ProgressEngine::progress_free_backends(InstanceMask& busy) {
   waker_->clear();
   bool more = false;
   for (const auto& instance : backends_.all()) {
@@ -279,7 +280,7 @@ bool ProgressEngine::progress_free_backends(BackendInstance*& busy) {
       const run::HeldLock lock(instance->mutex);  // also when memory runs out in it
       more |= instance->progress();
     } else {
-      busy = instance.get();
+      busy |= instance_bit(instance->index);
     }
   }
   return more;

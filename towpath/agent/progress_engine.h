@@ -136,8 +136,8 @@ class ProgressEngine final : public InstanceOwner {
   Status watch(Watched watched);
   bool progress_all();
   bool progress_backends();
-  /// `busy`: one that another thread is at.
-  bool progress_free_backends(BackendInstance*& busy);
+  /// `busy`: those that other threads are at.
+  bool progress_free_backends(InstanceMask& busy);
   void finish_turn();
   void poll_once();
   void send_deferred();

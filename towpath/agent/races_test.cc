@@ -1,14 +1,19 @@
 // What happens at the worst moment: in the middle of letting go of memory, or of the agent. A clock
 // and a backend that call back make the moment certain.
+#include <array>
+#include <atomic>
 #include <functional>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include <towpath/agent/agent.h>
 #include <towpath/agent/testing/scripted_backend.h>
 #include <towpath/memory/system_region.h>
+#include <towpath/run/eventually.h>
 #include <towpath/sys/clock.h>
 
 namespace towpath::agent {
@@ -77,6 +82,34 @@ TEST(RacesTest, a_query_that_waits_holds_up_no_progress) {
   const auto answers = r.near->query("late", {});
   EXPECT_TRUE(answers.ok()) << answers.status().to_string();
   EXPECT_GT(turns, 0);
+}
+
+// It forgets the wake-up for all of them: what it does not ask now, nothing asks again.
+TEST(RacesTest, progress_waits_for_every_backend_that_others_are_at) {
+  sys::SystemClock clock;
+  backend::Registry registry;
+  std::array<Script, 3> scripts;
+  std::array<std::atomic<int>, 3> turns{};
+  std::atomic<bool> may_go_on{false};
+  const auto agent = *Agent::create({.name = "three", .registry = &registry, .clock = &clock});
+  for (std::size_t i = 0; i < scripts.size(); ++i) {
+    const std::string name(1, static_cast<char>('a' + i));
+    ASSERT_TRUE(registry.add(scripted_type(name, scripts[i])).ok());
+    ASSERT_TRUE(agent->add_backend(name).ok());
+    scripts[i].on_progress = [&, i] {
+      if (turns[i]++ == 0 && i < 2) {
+        EXPECT_TRUE(run::eventually([&] { return may_go_on.load(); }));
+      }
+    };
+  }
+  std::vector<std::thread> threads;
+  for (const std::atomic<int>& first_turn : turns) {  // the third meets two that are busy
+    threads.emplace_back([&] { (void)agent->progress(); });
+    EXPECT_TRUE(run::eventually([&] { return first_turn == 1; }));
+  }
+  may_go_on = true;
+  for (std::thread& thread : threads) thread.join();
+  for (const std::atomic<int>& each : turns) EXPECT_EQ(each, 3);
 }
 
 // A newer metadata takes two regions away. While the first of them quiesces, a transfer on the
