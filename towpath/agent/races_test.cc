@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -148,6 +149,53 @@ TEST(RacesTest, no_post_on_memory_that_metadata_has_just_taken_away) {
 
 TEST(RacesTest, no_post_on_memory_that_metadata_is_about_to_take_away) {
   post_while_metadata_takes_memory_away(true);
+}
+
+// What is made of the transfer that has just ended is not waited for: it moves other memory.
+TEST(RacesTest, memory_goes_though_the_room_of_its_transfer_is_used_again) {
+  sys::SystemClock clock;
+  backend::Registry registry;
+  Script late, other;
+  late.can.quiesced = backend::Quiescence::bounded;
+  late.is_eager = false;
+  std::atomic<bool> has_quiesced{false}, is_looked_away{false}, is_made{false}, is_over{false};
+  late.on_progress = [&] {  // before the other's
+    if (late.active.empty() || (has_quiesced.exchange(true) && !is_over)) return;
+    late.active.front()->complete(error(Code::cancelled, "at last"));
+  };
+  other.on_progress = [&] {
+    if (!has_quiesced || is_looked_away.exchange(true)) return;
+    EXPECT_TRUE(run::eventually([&] { return is_made.load(); }));
+  };
+  ASSERT_TRUE(registry.add(scripted_type("late", late)).ok());
+  ASSERT_TRUE(registry.add(scripted_type("other", other)).ok());
+  const auto agent = *Agent::create({.name = "one",
+                                     .registry = &registry,
+                                     .clock = &clock,
+                                     .quiesce_timeout = std::chrono::minutes(10)});
+  ASSERT_TRUE(agent->add_backend("late").ok());
+  ASSERT_TRUE(agent->add_backend("other").ok());
+  const memory::SharedRegion region = *memory::SystemRegion::allocate(4096);
+  const memory::SharedRegion rest = *memory::SystemRegion::allocate(4096);
+  memory::Registration pool = *agent->register_region(region, {.backends = {"late"}});
+  const auto rest_pool = *agent->register_region(rest, {.backends = {"late"}});
+  const auto post = [&](const memory::SharedRegion& of) {
+    auto made = agent->create_transfer(TransferOp::write, whole(of), "one", whole(of));
+    EXPECT_TRUE(made.ok() && made->post().ok());
+    return *std::move(made);
+  };
+  std::optional<Transfer> first = post(region);
+  std::atomic<bool> is_released{false};
+  std::thread releases([&] { is_released = pool.release().ok(); });
+  EXPECT_TRUE(run::eventually([&] { return is_looked_away.load(); }));
+  first.reset();
+  const Transfer next = post(rest);
+  is_made = true;
+  EXPECT_TRUE(run::eventually([&] { return is_released.load(); }));
+  EXPECT_EQ(next.state(), TransferState::active);
+  is_over = true;
+  (void)agent->progress();
+  releases.join();
 }
 
 TEST(RacesTest, no_post_when_the_agent_ends_meanwhile) {
