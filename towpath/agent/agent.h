@@ -22,7 +22,8 @@
 //
 // Destroying the agent ends all transfers (cancelled), waits until they are quiesced as far as
 // their backends can say, and releases all registrations; handles that outlive it answer not_ready.
-// What does not get quiesced stays alive, with its backend, until the process ends.
+// Threads that wait for one of its transfers come back first. What does not get quiesced stays
+// alive, with its backend, until the process ends.
 //
 // Without memory a call ends as operator new does (std::bad_alloc), which the C interfaces report
 // as exhausted; a transfer under way ends as failed, and nothing that was made is lost to its end.

@@ -35,8 +35,7 @@ void EventSource::forget() noexcept {
 
 // Afterwards: the wake-ups for what this turn itself ends are no news to a look after it.
 void EventSource::progress() {
-  const bool is_open = !core_->context.is_inherited() && !core_->context.is_closed();
-  const bool more = is_open && core_->engine.progress();
+  const bool more = !core_->context.is_inherited() && core_->engine.progress_for_handle();
   forget();
   if (more) wake();
 }

@@ -11,9 +11,9 @@
 // agent's end on until progress() was called. So a look after each progress(), and one after
 // open(), miss nothing.
 //
-// It makes no thread and keeps no time. It may outlive the agent, as a Transfer may. Any number
-// for one agent; one for each loop is enough.
-// Thread: loop; wake() any. progress() must not race the agent's destructor.
+// It makes no thread and keeps no time. It may outlive the agent, as a Transfer may; the agent's
+// end waits for a progress() that is under way. Any number for one agent; one for each loop is
+// enough. Thread: loop; wake() any.
 #pragma once
 
 #include <memory>

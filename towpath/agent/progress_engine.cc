@@ -4,6 +4,7 @@
 #include <towpath/agent/backend_chooser.h>
 #include <towpath/agent/progress_engine.h>
 #include <towpath/core/format.h>
+#include <towpath/run/futex.h>
 #include <towpath/sys/clock.h>
 
 namespace towpath::agent {
@@ -129,6 +130,29 @@ void ProgressEngine::announce_end() {
   }
   waiting_->note_change();
   waiting_->notify();
+  for (std::uint32_t now = for_handles_.load(); now != 0; now = for_handles_.load())
+    (void)run::futex_wait(for_handles_, now);
+}
+
+// Sequentially consistent throughout: who comes counts itself and then asks whether all is over;
+// the end says so first and looks at the count then. One of the two sees the other.
+template <typename Work>
+void ProgressEngine::unless_over(Work work) {
+  struct Counted {
+    explicit Counted(ProgressEngine& whose) : engine(whose) { engine.for_handles_.fetch_add(1); }
+    ~Counted() {
+      const bool was_last = engine.for_handles_.fetch_sub(1) == 1;
+      if (was_last && engine.context_.is_over) run::futex_wake(engine.for_handles_, run::kWakeAll);
+    }
+    ProgressEngine& engine;
+  } const counted(*this);
+  if (!context_.is_over) work();
+}
+
+bool ProgressEngine::progress_for_handle() {
+  bool more = false;
+  unless_over([&] { more = progress(); });
+  return more;
 }
 
 // ---- ending what moves ----
@@ -146,9 +170,11 @@ bool ProgressEngine::quiesce(BackendInstance& instance, const Matches& matches, 
     return std::ranges::all_of(active, [](const auto& one) { return has_ended(*one); });
   };
   // Should the clock stand still, the timeout is what was slept.
-  waiting_->wait(
-      {.timeout = can.quiescence_bound + context_.options.quiesce_timeout, .counts_sleep = true},
-      have_ended, [this] { return progress_backends(); });
+  unless_over([&] {
+    waiting_->wait(
+        {.timeout = can.quiescence_bound + context_.options.quiesce_timeout, .counts_sleep = true},
+        [&] { return context_.is_over || have_ended(); }, [this] { return progress_backends(); });
+  });
   return have_ended();
 }
 
@@ -358,17 +384,18 @@ void ProgressEngine::poll_once() {
   constexpr std::uint32_t kEvery = 256;  // some 300 ns for all of them
   const std::uint32_t count = polls_.load(std::memory_order_relaxed) + 1;
   polls_.store(count, std::memory_order_relaxed);
-  if (count % kEvery == 0) progress_all();
+  if (count % kEvery == 0) unless_over([this] { progress_all(); });
 }
 
 Outcome ProgressEngine::wait(TransferCore& transfer, Duration timeout) {
-  // A handle may outlive the agent: then nothing moves any more, and its clock may be gone.
-  if (!context_.is_closed()) {
-    if (has_ended(transfer))
-      poll_once();
-    else
+  if (has_ended(transfer)) {
+    poll_once();
+  } else {
+    unless_over([&] {
       waiting_->wait(
-          {timeout}, [&] { return has_ended(transfer); }, [this] { return progress_all(); });
+          {timeout}, [&] { return context_.is_over || has_ended(transfer); },
+          [this] { return progress_all(); });
+    });
   }
   return has_ended(transfer) ? transfer.outcome.load(std::memory_order_acquire) : Outcome::none;
 }

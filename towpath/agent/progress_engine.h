@@ -78,7 +78,8 @@ class ProgressEngine final : public InstanceOwner {
   /// `listener` is woken for all that comes about from now on, and outlives detach().
   Status attach(Listener& listener);
   void detach(Listener& listener);
-  /// Wakes all that wait: nothing comes any more.
+  /// Wakes all that wait, since nothing comes any more, and waits until the threads that work for
+  /// handles have come back.
   void announce_end();
 
   // The lambdas say that they need the lock; that it is the one taken here clang cannot see.
@@ -111,6 +112,8 @@ class ProgressEngine final : public InstanceOwner {
 
   // ---- progress and waiting: as Agent documents them ----
   bool progress();
+  /// The same for a handle that may outlive the agent: once that is over, nothing.
+  bool progress_for_handle();
   int wait_fd() const noexcept { return poller_.fd(); }
   void wait_for_work(Duration timeout) { waiting_->sleep_until_work(timeout); }
   void serve(Duration timeout);
@@ -134,6 +137,10 @@ class ProgressEngine final : public InstanceOwner {
     std::uint64_t tag;
   };
   Status watch(Watched watched);
+  /// For a handle, which may outlive the agent. Nothing once that is over; its end waits for
+  /// `work`, since what the agent was given, its clock and its log, may go behind it.
+  template <typename Work>
+  void unless_over(Work work);
   bool progress_all();
   bool progress_backends();
   /// `busy`: those that other threads are at.
@@ -161,7 +168,8 @@ class ProgressEngine final : public InstanceOwner {
   run::Poller poller_;
   std::unique_ptr<run::Waker> waker_;  // in the poller: progress is wanted, by whichever thread
   std::unique_ptr<LeaderFollower> waiting_;
-  std::atomic<std::uint32_t> polls_{0};  // counted by those who wait, roughly
+  std::atomic<std::uint32_t> polls_{0};        // counted by those who wait, roughly
+  std::atomic<std::uint32_t> for_handles_{0};  // threads in unless_over()
   run::Mutex timer_mutex_;
   run::TimerFd timer_ TOWPATH_GUARDED_BY(timer_mutex_);
   std::atomic<std::int64_t> armed_at_{INT64_MAX};

@@ -37,6 +37,21 @@ class HookClock final : public Clock {
   sys::SystemClock real_;
 };
 
+/// Counts the looks at it, of any thread.
+class SharedClock final : public Clock {
+ public:
+  Instant now() const noexcept override {
+    ++looks;
+    return real_.now();
+  }
+  Duration since_epoch() const noexcept override { return real_.since_epoch(); }
+
+  mutable std::atomic<int> looks{0};
+
+ private:
+  sys::SystemClock real_;
+};
+
 DescriptorList whole(const memory::SharedRegion& region) {
   DescriptorList list(MemoryKind::system);
   EXPECT_TRUE(list.add(Descriptor{region->descriptor().address, 4096, 0}).ok());
@@ -220,6 +235,39 @@ TEST(RacesTest, no_look_at_the_clock_by_a_handle_that_outlives_its_agent) {
   EXPECT_EQ(transfer.wait(std::chrono::milliseconds(1)), Outcome::none);
   EXPECT_EQ(transfer.post().code(), Code::not_ready);
   EXPECT_EQ(r.clock.looks, looks);
+}
+
+// The clock may go when the agent has gone, as that of a standard::Node does.
+TEST(RacesTest, a_wait_comes_back_before_its_agent_has_ended) {
+  struct Stuck {
+    SharedClock clock;
+    Script script;
+    backend::Registry registry;
+    memory::SharedRegion region = *memory::SystemRegion::allocate(4096);
+    std::unique_ptr<Agent> agent;
+    memory::Registration pool;
+    Transfer transfer;
+  };
+  static Stuck& s = *new Stuck;  // what never comes to rest stays alive, and is found here
+  static std::atomic<bool> waits{false};
+  s.script.can.quiesced = backend::Quiescence::none;
+  s.script.is_eager = false;
+  s.script.on_progress = [] { waits = true; };
+  ASSERT_TRUE(s.registry.add(scripted_type("stuck", s.script)).ok());
+  s.agent = *Agent::create({.name = "one", .registry = &s.registry, .clock = &s.clock});
+  ASSERT_TRUE(s.agent->add_backend("stuck").ok());
+  s.pool = *s.agent->register_region(s.region);
+  s.transfer =
+      *s.agent->create_transfer(TransferOp::write, whole(s.region), "one", whole(s.region));
+  ASSERT_TRUE(s.transfer.post().ok());
+  Outcome outcome = Outcome::done;
+  std::thread waiter([&] { outcome = s.transfer.wait(std::chrono::seconds(2)); });
+  EXPECT_TRUE(run::eventually([] { return waits.load(); }));
+  s.agent.reset();
+  const int looks = s.clock.looks;
+  waiter.join();
+  EXPECT_EQ(s.clock.looks, looks);
+  EXPECT_EQ(outcome, Outcome::none);
 }
 
 }  // namespace

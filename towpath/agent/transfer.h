@@ -83,8 +83,8 @@ class Transfer {
   std::vector<DescriptorError> errors() const;
 
   /// Makes progress, and sleeps while there is none to make, until the transfer has ended or
-  /// `timeout` has passed. Returns the outcome, or `none` when it has not ended. Where it has ended
-  /// already there is progress in one of 256 calls, for the others' sake.
+  /// `timeout` has passed, or the agent has ended. Returns the outcome, or `none` when it has not
+  /// ended. Where it has ended already there is progress in one of 256 calls, for the others' sake.
   Outcome wait(Duration timeout = Duration::max());
   /// Fixes the outcome as cancelled if it is not decided yet. Does not wait for quiet: wait() does.
   void cancel();

@@ -36,10 +36,9 @@ class AgentEvents {
   /// Makes progress, then: the numbers of the transfers that have ended, whether there are
   /// notifications, and whether the agent was closed.
   py::tuple turn() {
-    unlocked([source = source(), home = home_.lock()]() mutable {
-      home != nullptr ? source->progress() : source->forget();
-      home.reset();  // should it be the last: here, where it may wait
-    });
+    (void)source();  // or raises
+    // The agent's end waits for it.
+    source_.call([](agent::EventSource& events) { events.progress(); });
     ++turns_;
     py::list ended;
     for (const Awaited& one : awaited_)

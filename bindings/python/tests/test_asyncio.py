@@ -4,7 +4,9 @@ import gc
 import itertools
 import pathlib
 import select
+import sys
 import threading
+import time
 
 import numpy
 import pytest
@@ -401,6 +403,29 @@ def test_the_guide_s_program_runs(capsys):
     section = guide.read_text().split("## asyncio", 1)[1]
     exec(compile(section.split("```python\n")[1].split("```")[0], str(guide), "exec"), {})
     assert capsys.readouterr().out == "[('decode', b'got them')]\n"
+
+
+def test_close_comes_back_when_the_turn_of_a_loop_has_ended():
+    def turn_until_over(events):
+        while not events.turn()[2]:
+            pass
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # a turn that gives up the interpreter's lock gives it to close()
+    try:
+        for _ in range(100):
+            agent = towpath.Agent(f"closes-{next(_numbers)}", ["shm"], progress_thread=False)
+            known = agent.register(bytearray(KIB))
+            events = _awaiting.AgentEvents(agent)
+            looping = threading.Thread(target=turn_until_over, args=(events,))
+            looping.start()
+            time.sleep(0)
+            agent.close()
+            assert not known.registered, "a turn kept the agent open"
+            looping.join()
+            events.close()
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_a_loop_that_was_closed_under_its_awaiters_leaves_nothing(two):
