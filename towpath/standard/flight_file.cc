@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include <towpath/core/format.h>
@@ -64,8 +65,24 @@ struct Old {
   std::string path;
 };
 
-/// Removes the oldest, so that one more makes `keep`. What is still written to stays, and what
-/// cannot be removed.
+/// Whether its name leads to it still; nothing: nobody knows.
+std::optional<bool> is_still_there(sys::FileSystem& files, const sys::File& file) {
+  const auto own = files.identity_of(cat("/proc/self/fd/", file.fd()));
+  if (!own) return std::nullopt;
+  return own == files.identity_of(file.path());
+}
+
+/// A file without a ring, unless somebody is making it just now, who marks it at once. Where there
+/// are no marks, nobody knows.
+void remove_half_made(sys::FileSystem& files, const std::string& path) {
+  const auto file = files.open(path, {.writable = true});
+  if (!file.ok() || !(*file)->mark_in_use().ok()) return;  // from here on nobody else removes it
+  const bool is_it = is_still_there(files, **file).value_or(false);
+  if (is_it && head_of(**file).started == 0) (void)files.remove(path);
+}
+
+/// Removes the oldest, so that one more makes `keep`, and what a crash left half made. What is
+/// still written to stays, and what cannot be removed.
 void make_room(sys::FileSystem& files, const FlightFileOptions& options, const std::string& stem) {
   const auto names = files.list(options.directory);
   if (!names.ok()) return;
@@ -75,7 +92,10 @@ void make_room(sys::FileSystem& files, const FlightFileOptions& options, const s
     std::string path = cat(options.directory, "/", name);
     const auto file = files.open(path, {});
     const Head head = file.ok() ? head_of(**file) : Head{};
-    if (head.started == 0) continue;  // no ring, or another process is making it now
+    if (head.started == 0) {
+      remove_half_made(files, path);
+      continue;
+    }
     // Where there are no marks, one of our number may have been written by a process before us:
     // in a container it always has that number, and its rings would never go.
     const bool may_be_before_us = !head.marked && head.process == options.process;
@@ -86,14 +106,24 @@ void make_room(sys::FileSystem& files, const FlightFileOptions& options, const s
     if (!old[i].lives) (void)files.remove(old[i].path);
 }
 
+struct Made {
+  std::unique_ptr<sys::File> file;
+  bool marked = false;  ///< in use; else there are no marks here
+};
+
 /// STEM.PID.flight; where there is one, STEM.PID-2.flight, and so on: it is another agent's of this
-/// process, or of a process in another container, or what a process of our number did last.
-Result<std::unique_ptr<sys::File>> make_file(sys::FileSystem& files, const std::string& base) {
+/// process, or of a process in another container, or what a process of our number did last. One
+/// that another takes for half made before it is marked is left to that.
+Result<Made> make_file(sys::FileSystem& files, const std::string& base) {
   for (std::uint64_t nth = 1;; ++nth) {
-    const std::string name = nth == 1 ? base : cat(base, "-", nth);
-    auto file =
-        files.open(cat(name, kEnding), {.writable = true, .create = true, .exclusive = true});
-    if (file.code() != Code::already_exists) return file;
+    const std::string path = cat(nth == 1 ? base : cat(base, "-", nth), kEnding);
+    auto file = files.open(path, {.writable = true, .create = true, .exclusive = true});
+    if (file.code() == Code::already_exists) continue;
+    if (!file.ok()) return file.status();
+    const Status marked = (*file)->mark_in_use();
+    const bool is_taken = marked.code() == Code::unavailable ||
+                          (marked.ok() && !is_still_there(files, **file).value_or(true));
+    if (!is_taken) return Made{*std::move(file), marked.ok()};
   }
 }
 
@@ -108,18 +138,18 @@ Result<std::unique_ptr<FlightFile>> FlightFile::open(sys::FileSystem& files, con
   const std::string stem = file_stem(options.agent);
   make_room(files, options, stem);
   const std::uint64_t size = FlightRecorder::bytes_for(options.records);
-  TOWPATH_TRY(auto file, make_file(files, cat(options.directory, "/", stem, ".", options.process)));
-  if (Status reserved = file->preallocate(size); !reserved.ok()) {
-    (void)files.remove(file->path());
+  TOWPATH_TRY(Made made, make_file(files, cat(options.directory, "/", stem, ".", options.process)));
+  if (Status reserved = made.file->preallocate(size); !reserved.ok()) {
+    (void)files.remove(made.file->path());
     return reserved;
   }
-  TOWPATH_TRY(sys::Mapping mapping, sys::Mapping::of_file({.fd = file->fd(), .size_bytes = size}));
-  // Before the ring is whole: its readers may ask from then on.
-  const bool marked = file->mark_in_use().ok();
+  TOWPATH_TRY(sys::Mapping mapping,
+              sys::Mapping::of_file({.fd = made.file->fd(), .size_bytes = size}));
   TOWPATH_TRY(const FlightRecorder recorder,
               FlightRecorder::format(mapping.bytes(), clock,
-                                     {.process = options.process, .marked = marked}));
-  return std::unique_ptr<FlightFile>(new FlightFile(std::move(file), std::move(mapping), recorder));
+                                     {.process = options.process, .marked = made.marked}));
+  return std::unique_ptr<FlightFile>(
+      new FlightFile(std::move(made.file), std::move(mapping), recorder));
 }
 
 bool flight_writer_lives(sys::File& file) { return writer_lives(file, head_of(file)); }

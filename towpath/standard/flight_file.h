@@ -4,8 +4,8 @@
 // One file per agent, DIRECTORY/AGENT.PID.flight, mode 0600, of a size that is fixed and reserved
 // when it is made; AGENT.PID-2.flight and so on while the name is taken, as it is in a container
 // that was restarted, whose process has one number. It stays when the process ends; of one agent's,
-// the newest few are kept, and all that are still written to. Not for a power failure: nothing is
-// synced. Thread: any.
+// the newest few are kept, and all that are still written to; what a crash left half made goes, on
+// file systems that have marks. Not for a power failure: nothing is synced. Thread: any.
 #pragma once
 
 #include <memory>

@@ -83,6 +83,21 @@ TEST_F(FlightFileTest, those_that_are_still_written_to_are_kept_beyond_the_newes
   EXPECT_EQ(names(), (std::vector<std::string>{"a.1.flight"})) << "the new one";
 }
 
+TEST_F(FlightFileTest, what_a_crash_left_half_made_is_removed_and_what_is_being_made_is_not) {
+  const std::string folder = directory_.path() + "/flights";
+  ASSERT_TRUE(files_.make_directories(folder).ok());
+  const auto begin = [&](const char* name) {
+    return files_.open(folder + "/" + name, {.writable = true, .create = true}).value();
+  };
+  (void)begin("a.5.flight");
+  ASSERT_TRUE(begin("a.1.flight")->preallocate(telemetry::FlightRecorder::bytes_for(1)).ok());
+  const auto being_made = begin("a.6.flight");
+  ASSERT_TRUE(being_made->mark_in_use().ok());
+  const auto flight = open({.agent = "a", .process = 1, .records = 1}).value();
+  EXPECT_EQ(files_.list(folder).value(), (std::vector<std::string>{"a.1.flight", "a.6.flight"}));
+  EXPECT_TRUE(read(flight->path()).ok()) << "in the place of one that went";
+}
+
 TEST_F(FlightFileTest, names_that_are_no_recorder_s_are_not_removed) {
   const std::string folder = directory_.path() + "/flights";
   for (const char* name : {"a.-.flight", "a.1-.flight", "a.-1.flight", "a.1-2-3.flight"}) {
