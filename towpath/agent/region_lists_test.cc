@@ -1,4 +1,7 @@
 // Regions that are registered, and taken back, as a list.
+#include <atomic>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -135,6 +138,54 @@ TEST(RegionListsRefusedTest, a_backend_that_must_take_all_undoes_what_others_too
   EXPECT_EQ(good.memories, 0);
   EXPECT_EQ(picky.memories, 0);
   for (const auto& life : lives) EXPECT_TRUE(life.expired());
+}
+
+// While one of them looks through a long list, the other must not take it for looked through. Long:
+// so that they meet, also on a machine that has other things to do.
+TEST(RegionListsSharedTest, threads_that_share_a_list_leave_out_the_same_backends) {
+  constexpr std::uint64_t kRegions = 32 * 1024, kApart = 64;
+  sys::SystemClock clock;
+  Script goes, stays;
+  backend::Registry registry;
+  ASSERT_TRUE(registry.add(scripted_type("goes", goes)).ok());
+  ASSERT_TRUE(registry.add(scripted_type("stays", stays)).ok());
+  const auto agent = *Agent::create({.name = "one", .registry = &registry, .clock = &clock});
+  for (const char* backend : {"goes", "stays"}) ASSERT_TRUE(agent->add_backend(backend).ok());
+  const memory::SharedRegion here = *memory::SystemRegion::allocate(kRegions * kApart);
+  const memory::SharedRegion there = *memory::SystemRegion::allocate(kRegions * kApart);
+  const auto extents_of = [&](const memory::Region& region) {
+    DescriptorList list(MemoryKind::system);
+    const std::uint64_t address = region.descriptor().address;
+    EXPECT_TRUE(list.add(StridedDescriptor{address, 8, kApart, kRegions, 0}).ok());
+    return list;
+  };
+  const auto register_with = [&](const std::string& backend) {
+    std::vector<memory::SharedRegion> regions;
+    for (std::uint64_t i = 0; i < kRegions; ++i)
+      regions.push_back(*memory::BorrowedRegion::create(
+          {.address = here->descriptor().address + i * kApart, .size_bytes = 8}));
+    return *agent->register_regions(std::move(regions), {.backends = {backend}});
+  };
+  const auto pool = *agent->register_region(there);
+  const PreparedList theirs = *agent->prepare_remote("one", extents_of(*there));
+  const auto kept = register_with("stays");
+  for (int round = 0; round < 4; ++round) {
+    auto gone = register_with("goes");
+    const PreparedList mine = *agent->prepare(extents_of(*here));
+    ASSERT_TRUE(agent->release(gone).ok());
+    std::atomic<bool> has_begun{false};
+    const auto backend_of = [&] {
+      const auto made = agent->make_transfer(TransferOp::write, mine, theirs);
+      return made.ok() ? made->backend() : made.status().to_string();
+    };
+    std::thread other([&] {
+      while (!has_begun) std::this_thread::yield();
+      EXPECT_EQ(backend_of(), "stays");
+    });
+    has_begun = true;
+    EXPECT_EQ(backend_of(), "stays");
+    other.join();
+  }
 }
 
 }  // namespace

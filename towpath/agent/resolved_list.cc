@@ -361,9 +361,10 @@ void ResolvedList::look_again() const {
   open_.value.store(may_know_all & ~know_all, std::memory_order_release);
 }
 
-// Not of a stale record: making a transfer finds that, and says to prepare the list again.
+// Not of a stale record: making a transfer finds that, and says to prepare the list again. Threads
+// that ask at once all look: who finds the generation finds the backends left out.
 void ResolvedList::leave_out_gone(std::uint64_t generation) const {
-  if (generation_.value.exchange(generation) == generation) return;
+  if (generation_.value.load(std::memory_order_acquire) == generation) return;
   InstanceMask gone = 0;
   for (const RecordPtr& record : records_) {
     if (record->own == nullptr) continue;
@@ -373,6 +374,7 @@ void ResolvedList::leave_out_gone(std::uint64_t generation) const {
     if (!record->stale) gone |= without;  // asked last, as it is set first
   }
   if (gone != 0) instances_.value.fetch_and(~gone);
+  generation_.value.store(generation, std::memory_order_release);  // pairs with the load above
 }
 
 std::size_t ResolvedList::search(std::uint64_t index) const noexcept {

@@ -85,8 +85,8 @@ class ResolvedList {
   }
   /// Some records were imported, or not. Under the agent's control mutex.
   void look_again() const;
-  /// Leaves out the backends that let go of own memory which others still have. Does something once
-  /// for each `generation` of the agent's memory. Thread: any.
+  /// Leaves out the backends that let go of own memory which others still have. Looks once for each
+  /// `generation` of the agent's memory. Thread: any.
   void leave_out_gone(std::uint64_t generation) const;
   /// Whether no two extents overlap, as far as is cheap to prove. Proven when it is first asked:
   /// a list that is only read from never pays for it.
