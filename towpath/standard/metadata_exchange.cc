@@ -97,10 +97,11 @@ rendezvous::Standing MetadataExchange::standing() const {
   return options_.store ? options_.store->standing() : rendezvous::Standing();
 }
 
+// Made under the lock: of two that send, the one that brings it last has what is newer.
 Status MetadataExchange::send(const MetadataPart& part, const Address& to) {
+  const run::MutexLock lock(mutex_);
   TOWPATH_TRY(Bytes metadata, options_.agent->metadata(
                                   {.only = part.only, .connection_info = part.connection_info}));
-  const run::MutexLock lock(mutex_);
   const MetadataName name(options_.agent->name(), part.label);
   if (to) return bring(to, {name, std::move(metadata)}, What::sent).status();
   return publish_here(part, metadata);

@@ -1,8 +1,10 @@
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,7 @@
 #include <towpath/standard/metadata_exchange.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/text_file.h>
 
 namespace towpath::standard {
 namespace {
@@ -36,12 +39,17 @@ struct Side {
   std::unique_ptr<MetadataExchange> metadata;
 };
 
-// A store that reports its death.
+// A store that reports its death, and what is published.
 class DyingStore final : public rendezvous::Rendezvous {
  public:
-  explicit DyingStore(std::function<void()> dies) : dies_(std::move(dies)) {}
+  using Heard = std::function<void(ConstByteSpan)>;
+  explicit DyingStore(std::function<void()> dies, Heard hears = {})
+      : dies_(std::move(dies)), hears_(std::move(hears)) {}
   ~DyingStore() override { dies_(); }
-  Status publish(const rendezvous::MetadataName&, ConstByteSpan) override { return {}; }
+  Status publish(const rendezvous::MetadataName&, ConstByteSpan metadata) override {
+    if (hears_) hears_(metadata);
+    return {};
+  }
   Status withdraw(const rendezvous::MetadataName&) override { return {}; }
   Result<rendezvous::FetchId> fetch(const rendezvous::MetadataName&, run::Deadline,
                                     rendezvous::FetchDone) override {
@@ -54,6 +62,7 @@ class DyingStore final : public rendezvous::Rendezvous {
 
  private:
   std::function<void()> dies_;
+  Heard hears_;
   std::unique_ptr<run::Waker> waker_ = run::Waker::open().value();
 };
 
@@ -238,6 +247,42 @@ TEST_F(MetadataExchangeTest, store_dies_before_what_it_may_call) {
   wait_fd = here.metadata->wait_fd();
   here.metadata.reset();
   EXPECT_TRUE(is_open);
+}
+
+// Else who was overtaken would leave there what was before another's newer one.
+TEST_F(MetadataExchangeTest, what_is_sent_is_what_stands_when_its_turn_comes) {
+  std::atomic<int> published{0};
+  std::atomic<pid_t> sender{0};
+  std::atomic<bool> may_go_on{false};
+  const auto waits_for_its_turn = [&] {
+    const auto stat = sys::read_text_file(cat("/proc/self/task/", sender.load(), "/stat"));
+    return stat.ok() && stat->find(") S ") != std::string::npos;
+  };
+  Bytes last;
+  MetadataExchangeOptions options;
+  options.store =
+      std::make_unique<DyingStore>([] {},
+                                   [&](ConstByteSpan metadata) {
+                                     if (++published == 1) {
+                                       EXPECT_TRUE(eventually([&] { return may_go_on.load(); }));
+                                     }
+                                     last.assign(metadata.begin(), metadata.end());
+                                   });
+  Side here = make("here", std::move(options));
+  std::thread first([&] { EXPECT_TRUE(here.metadata->send().ok()); });
+  EXPECT_TRUE(eventually([&] { return published == 1; }));
+  std::thread second([&] {
+    sender = gettid();
+    EXPECT_TRUE(here.metadata->send().ok());
+  });
+  EXPECT_TRUE(eventually(waits_for_its_turn));
+  here.region = *memory::SystemRegion::allocate(4096);
+  here.registration = *here.node->agent().register_region(here.region);
+  may_go_on = true;
+  first.join();
+  second.join();
+  EXPECT_EQ(published, 2);
+  EXPECT_EQ(last, *here.node->agent().metadata());
 }
 
 TEST_F(MetadataExchangeTest, outcomes_and_the_store_are_counted) {
