@@ -1,6 +1,8 @@
 // A store's directory as others may leave it: real files, links, FIFOs, and processes that die.
+#include <atomic>
 #include <csignal>
 #include <string>
+#include <thread>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -9,6 +11,7 @@
 #include <unistd.h>
 
 #include <towpath/kv/disk/store_fixture.h>
+#include <towpath/kv/disk/store_lock.h>
 #include <towpath/sys/temporary_directory.h>
 #include <towpath/sys/text_file.h>
 
@@ -127,6 +130,32 @@ TEST_F(StoreDirectoryTest, store_that_was_closed_can_be_opened_although_a_child_
   EXPECT_TRUE(open().ok());
   ::kill(worker, SIGKILL);
   ::waitpid(worker, nullptr, 0);
+}
+
+// It is forked while another thread is about to open one, most likely; what that has locked then
+// nobody unlocks in the child.
+TEST_F(StoreDirectoryTest, forked_child_opens_a_store_whatever_the_threads_of_its_parent_did) {
+#if defined(TOWPATH_ASAN) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer has locks of its own, which may be held in the child";
+#endif
+  for (const char* name : {"parents", "childs"})
+    ASSERT_TRUE(files_.make_directories(path(name)).ok());
+  std::atomic<bool> is_over{false};
+  std::thread opens([&] {
+    while (!is_over) (void)lock_store(files_, {.directory = path("parents"), .incarnation = 1});
+  });
+  for (int i = 0; i < 20 && !HasFailure(); ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      ::_exit(lock_store(files_, {.directory = path("childs"), .incarnation = 2}).ok() ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "child " << i;
+  }
+  is_over = true;
+  opens.join();
 }
 
 TEST_F(StoreDirectoryTest, second_opening_is_refused_and_opens_no_door_for_a_third) {

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -5,7 +6,7 @@
 #include <new>
 #include <optional>
 #include <string_view>
-#include <tuple>
+#include <utility>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <towpath/core/format.h>
 #include <towpath/kv/disk/store_lock.h>
 #include <towpath/run/mutex.h>
+#include <towpath/sys/fork_mark.h>
 #include <towpath/sys/process.h>
 
 namespace towpath::kv {
@@ -110,23 +112,34 @@ Result<StoreLock> lock_to_read(sys::FileSystem& files, const StoreHolder& holder
   return lock;
 }
 
-/// Of this process one takes or lets go at a time: where the kernel does not have the files, nobody
-/// claims them, and one that lets go is none that may be taken over.
-run::Mutex& one_at_a_time() {
-  static run::Mutex mutex;
-  return mutex;
-}
+/// What this process has open. A forked child has its own: where a thread of its parent was about
+/// to open a store, the parent's stays locked in the child for good.
+struct OpenStores {
+  explicit OpenStores(const OpenStores* whose) : parents(whose) {}
 
-/// What this process has; in a forked child also what its parents had, under their numbers.
-struct Claims {
-  run::Mutex mutex;
-  std::map<std::tuple<std::uint64_t, std::uint64_t, pid_t>, std::weak_ptr<const void>> all
-      TOWPATH_GUARDED_BY(mutex);
+  /// One takes or lets go at a time: where the kernel does not have the files, nobody claims them,
+  /// and one that lets go is none that may be taken over.
+  run::Mutex one_at_a_time;
+  run::Mutex claims_mutex;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::weak_ptr<const void>> claims
+      TOWPATH_GUARDED_BY(claims_mutex);
+  const sys::ForkMark fork_mark;
+  const OpenStores* const parents;
 };
 
-Claims& claims() {
-  static Claims& all = *new Claims;  // not destroyed: a store may be opened until the very end
-  return all;
+/// Not destroyed: a store may be opened until the very end.
+OpenStores& open_stores() {
+  static std::atomic<OpenStores*> known{nullptr};
+  // Acquire pairs with the release of whoever made it.
+  OpenStores* now = known.load(std::memory_order_acquire);
+  while (now == nullptr || now->fork_mark.is_inherited()) {
+    auto* const made = new OpenStores(now);
+    if (known.compare_exchange_strong(now, made, std::memory_order_acq_rel,
+                                      std::memory_order_acquire))
+      return *made;
+    delete made;
+  }
+  return *now;
 }
 
 /// Both are locked, or another's. `held`: what became of locking the first.
@@ -164,7 +177,7 @@ StoreLock& StoreLock::operator=(StoreLock&& other) noexcept {
 // Children of another holder's may hold what is locked yet: the next one goes by the words.
 void StoreLock::let_go() noexcept {
   if (file == nullptr || named_by == 0 || named_by != ::getpid()) return;
-  const run::MutexLock lock(one_at_a_time());
+  const run::MutexLock lock(open_stores().one_at_a_time);
   try {
     const std::string words = cat(text_of(*file), kLetGo, "\n");
     if (words.size() <= kLongestHolder) (void)sys::write_exactly(*file, as_bytes(words), 0);
@@ -178,10 +191,10 @@ Result<std::shared_ptr<const void>> claim_in_process(sys::FileSystem& files,
                                                      const StoreHolder& holder) {
   const std::optional<sys::FileIdentity> it = files.identity_of(holder.directory);
   if (!it) return std::shared_ptr<const void>();
-  Claims& known = claims();
-  const run::MutexLock lock(known.mutex);
-  std::erase_if(known.all, [](const auto& claim) { return claim.second.expired(); });
-  std::weak_ptr<const void>& claim = known.all[{it->device, it->inode, ::getpid()}];
+  OpenStores& known = open_stores();
+  const run::MutexLock lock(known.claims_mutex);
+  std::erase_if(known.claims, [](const auto& claim) { return claim.second.expired(); });
+  std::weak_ptr<const void>& claim = known.claims[{it->device, it->inode}];
   if (!claim.expired()) return in_use(holder, cat(kProcess, ::getpid(), ", this one,"), {});
   std::shared_ptr<const void> mine = std::make_shared<char>();
   claim = mine;
@@ -189,7 +202,7 @@ Result<std::shared_ptr<const void>> claim_in_process(sys::FileSystem& files,
 }
 
 Result<StoreLock> lock_store(sys::FileSystem& files, const StoreHolder& holder) {
-  const run::MutexLock alone(one_at_a_time());
+  const run::MutexLock alone(open_stores().one_at_a_time);
   StoreLock lock;
   TOWPATH_TRY(lock.claim, claim_in_process(files, holder));
   TOWPATH_TRY(lock.directory, files.open(holder.directory, {.directory = true}));
@@ -209,7 +222,7 @@ bool names_holder(std::string_view text) {
 
 Result<StoreLock> lock_drive(sys::FileSystem& files, const StoreHolder& holder,
                              std::unique_ptr<sys::File> words) {
-  const run::MutexLock alone(one_at_a_time());
+  const run::MutexLock alone(open_stores().one_at_a_time);
   StoreLock lock;
   lock.file = std::move(words);
   Status held;
