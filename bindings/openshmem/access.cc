@@ -89,8 +89,12 @@ void door_put(shmem_ctx_t ctx, void* dest, const void* source, size_t bytes, int
 void door_get(shmem_ctx_t ctx, void* dest, const void* source, size_t bytes, int pe) {
   if (bytes == 0) return;
   Process& self = process();
-  must(self.world().read(self.remote_address(ctx, pe, source, bytes),
-                         {static_cast<std::byte*>(dest), bytes}));
+  const shmem::RemoteAddress from = self.remote_address(ctx, pe, source, bytes);
+  auto* into = static_cast<std::byte*>(dest);
+  // The bytes of a variable lie in the heap too, of which it is known that they can be written.
+  if (!self.world().is_here(from.pe))
+    if (std::byte* const mine = self.in_heap(dest, bytes)) into = mine;
+  must(self.world().read(from, {into, bytes}));
 }
 
 void door_ibput(shmem_ctx_t ctx, void* dest, const void* source, door_strides strides,

@@ -5,12 +5,14 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <towpath/core/format.h>
 #include <towpath/net/tls/test_authorities.h>
 #include <towpath/shmem/collectives.h>
 #include <towpath/shmem/hosts.h>
 #include <towpath/shmem/testing/pes.h>
+#include <towpath/sys/mapping.h>
 
 namespace towpath::shmem {
 namespace {
@@ -66,6 +68,29 @@ TEST_P(HostsTest, puts_and_gets_of_every_size_arrive) {
       ASSERT_TRUE(bytes->get(std::span(back).first(size), {.pe = other}).ok());
       EXPECT_TRUE(std::equal(sent.begin(), sent.begin() + size, back.begin())) << size;
     }
+    EXPECT_TRUE(context.finalize().ok());
+  });
+}
+
+TEST_P(HostsTest, get_into_memory_that_cannot_be_written_is_refused_by_name) {
+  testing::as_threads({.pes = 2, .hosts = 2, .network = network()}, [](Context& context) {
+    constexpr std::size_t kBytes = 1 << 20;
+    const int other = 1 - context.my_pe();
+    auto bytes = context.allocate_zeroed<std::uint8_t>(kBytes);
+    ASSERT_TRUE(bytes.ok()) << bytes.status().to_string();
+    auto memory = sys::Mapping::anonymous(kBytes);
+    ASSERT_TRUE(memory.ok());
+    ASSERT_EQ(::mprotect(memory->data(), kBytes, PROT_READ), 0);
+    const std::span into(reinterpret_cast<std::uint8_t*>(memory->data()), kBytes);
+    for (const std::size_t size : {std::size_t{8}, std::size_t{4096}, kBytes}) {
+      const Status refused = bytes->get(into.first(size), {.pe = other});
+      EXPECT_EQ(refused.code(), Code::out_of_range) << size;
+      EXPECT_EQ(refused.message(),
+                cat("what PE ", other, " answers to a get cannot be written there"));
+    }
+    std::vector<std::uint8_t> back(64, 7);
+    EXPECT_TRUE(bytes->get(back, {.pe = other}).ok());
+    EXPECT_EQ(back, std::vector<std::uint8_t>(64));
     EXPECT_TRUE(context.finalize().ok());
   });
 }

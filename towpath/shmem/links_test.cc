@@ -1,12 +1,15 @@
 // Links over a network that is none: order, silence, and frames that no PE would send.
+#include <algorithm>
 #include <cstring>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <towpath/core/clock.h>
 #include <towpath/net/messages/testing/fake_network.h>
 #include <towpath/shmem/messages/links.h>
 #include <towpath/shmem/testing/fake_pe.h>
+#include <towpath/sys/mapping.h>
 
 namespace towpath::shmem {
 namespace {
@@ -257,6 +260,58 @@ TEST_F(LinksTest, memory_that_cannot_be_written_is_named) {
   EXPECT_TRUE(links_.find(1).ok());
   fault(other_.sealed({.kind = FrameKind::put}));
   EXPECT_EQ(links_.find(1).status().message(), "PE 1 puts where this heap cannot be written");
+}
+
+TEST_F(LinksTest, answer_into_memory_that_cannot_be_written_is_named_and_ends_nothing) {
+  meet();
+  auto page = sys::Mapping::anonymous(sys::page_size());
+  ASSERT_TRUE(page.ok());
+  ASSERT_EQ(::mprotect(page->data(), page->size(), PROT_READ), 0);
+  std::uint64_t port = 0;
+  std::memcpy(&port, links_.place().address.data(), sizeof port);
+  const auto is_refused = [&](const auto& answer) {
+    Question question{.into = page->bytes().first(6), .left = 6};
+    const std::uint64_t ticket = links_.ask(question);
+    answer(FrameHeader{.kind = FrameKind::data, .ticket = ticket});
+    links_.forget(ticket);
+    EXPECT_EQ(question.left, 0U);
+    EXPECT_TRUE(links_.find(1).ok());
+    return question.failed.code() == Code::out_of_range;
+  };
+  EXPECT_TRUE(is_refused([&](const FrameHeader& data) { say(data, as_bytes("theirs")); }));
+  // Before its turn: the first frame was the hello, the second the one above.
+  EXPECT_TRUE(is_refused([&](FrameHeader data) {
+    data.sequence = 4;
+    say(data, as_bytes("theirs"));
+    say({.kind = FrameKind::beat, .sequence = 3});
+  }));
+  // Of a stream that this process decrypts.
+  EXPECT_TRUE(is_refused([&](FrameHeader data) {
+    data.sequence = 5;
+    const Bytes head = other_.sealed(data);
+    net::BodySink* const sink =
+        network_.port(port).listener->on_message({.head = head, .body_bytes = 6});
+    ASSERT_NE(sink, nullptr);
+    sink->comes_by_process();
+    ByteSpan room;
+    ASSERT_EQ(sink->room({&room, 1}), 1U);
+    std::ranges::copy(as_bytes("the"), room.begin());
+    sink->came(3);
+    EXPECT_EQ(sink->room({&room, 1}), 0U) << "the rest is dropped";
+    sink->done(true);
+  }));
+}
+
+TEST_F(LinksTest, answer_that_the_kernel_puts_in_place_is_whole) {
+  meet();
+  Bytes into(6);
+  Question question{.into = into, .left = 6};
+  const std::uint64_t ticket = links_.ask(question);
+  network_.body_step = 4;
+  say({.kind = FrameKind::data, .ticket = ticket}, as_bytes("theirs"));
+  EXPECT_EQ(as_text(into), "theirs");
+  EXPECT_EQ(question.left, 0U);
+  EXPECT_TRUE(question.failed.ok());
 }
 
 TEST_F(LinksTest, pe_that_asks_and_does_not_read_is_lost_by_name) {

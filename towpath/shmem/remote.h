@@ -55,7 +55,7 @@ class Remote {
 
   /// `bytes` may be reused; they are in place after quiet().
   virtual Status put(RemoteAddress to, ConstByteSpan bytes) = 0;
-  /// Errors also: out_of_range (`into` cannot be written, where the kernel writes it).
+  /// Errors also: out_of_range (`into` cannot be written).
   virtual Status get(RemoteAddress from, ByteSpan into) = 0;
   /// The value from before.
   virtual Result<std::uint64_t> change(RemoteAddress at, const Change& change) = 0;

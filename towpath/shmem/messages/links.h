@@ -27,6 +27,7 @@
 #include <towpath/net/session/sessions.h>
 #include <towpath/shmem/messages/frames.h>
 #include <towpath/shmem/messages/network.h>
+#include <towpath/sys/guarded_copy.h>
 
 namespace towpath::shmem {
 
@@ -65,7 +66,8 @@ class Arrivals {
 // InboundBody: what of a frame is not in its head, while it comes.
 //
 // In its turn a frame's body goes straight to where it belongs, which is asked for anew before each
-// part of it. One that comes before its turn, and a handshake, is kept.
+// part of it. One that comes before its turn, and a handshake, is kept. What this process would
+// write to memory that may fault is put there by the kernel instead (sys/guarded_copy.h).
 // Thread: as Links.
 class Links;
 
@@ -89,16 +91,24 @@ class InboundBody final : public net::BodySink {
     is_kept = keeps;
     kept.resize(keeps ? frame.body_bytes : 0);
     came_ = 0;
+    is_by_process_ = is_dropped_ = false;
   }
 
   std::size_t room(std::span<ByteSpan> into) override;
-  void came(std::uint64_t bytes) override { came_ += bytes; }
+  void came(std::uint64_t bytes) override;
   bool faulted() override;
+  void comes_by_process() override { is_by_process_ = true; }
+  bool take(ConstByteSpan bytes) override;
   void done(bool whole) override;
 
  private:
+  bool may_fault() const;
+  bool put_by_kernel(ConstByteSpan bytes);
+
   Links& links_;
   std::uint64_t came_ = 0;
+  bool is_by_process_ = false;  ///< what room() gives is not written by the kernel
+  bool is_dropped_ = false;     ///< some of it could not be written
 };
 
 /// Where a PE is reached, and which life of it is there.
@@ -116,6 +126,7 @@ struct PeerGroup {
 /// Something that was asked; whoever asks looks until it is answered or the link is over.
 struct Question {
   ByteSpan into;           ///< get: where the answer goes
+  bool may_fault = true;   ///< get: an access to it may end in a signal
   std::uint64_t left = 0;  ///< answers that are to come; get: bytes
   std::uint64_t value = 0;
   Status failed;  ///< get: why bytes that came are not there
@@ -201,6 +212,12 @@ class Links final : private net::MessageListener {
   /// Where the body of a frame in its turn belongs, all of it; empty: there is no place for it any
   /// more.
   ByteSpan room_for(const Frame& frame);
+  /// Whether an access to that may end in a signal.
+  bool may_fault(const Frame& frame) const;
+  /// Puts a part of it there, from byte `at` on. False: it cannot be written, or has no place.
+  bool place(const Frame& frame, std::uint64_t at, ConstByteSpan bytes);
+  /// A buffer for what place() gets.
+  ByteSpan staging(std::uint64_t bytes);
   /// There it cannot be written.
   void on_fault(const Frame& frame);
   /// It has come, whole.
@@ -254,6 +271,8 @@ class Links final : private net::MessageListener {
   InboundBody handshake_{*this};         // whose body comes: whole, in one go
   std::optional<Arrivals> arrivals_;
   bool arrivals_wait_ = false;
+  sys::GuardedCopy guard_;
+  Bytes staging_;
   std::map<std::uint64_t, Question*> questions_;  // by ticket
   std::uint64_t last_ticket_ = 0;
 };

@@ -1,4 +1,5 @@
 // What arrives, and what it does here.
+#include <algorithm>
 #include <cstring>
 
 #include <towpath/core/checked.h>
@@ -11,6 +12,8 @@ namespace towpath::shmem {
 namespace {
 
 constexpr std::size_t kMaxEarlyFrames = 1024;
+/// Of an answer that this process decrypts, what the kernel puts in place at once.
+constexpr std::uint64_t kStagingBytes = 32 * 1024;
 /// That wait for a PE to read: more than all threads of one that reads ask for.
 constexpr std::size_t kMaxAnswers = std::size_t{64} << 10U;
 /// After a PE's last word to this PE, those to its neighbours have come too, as a rule.
@@ -74,11 +77,31 @@ Link* Links::speaker_of(const Frame& frame, const net::Message& message) {
 
 // ---- Bodies
 
+bool InboundBody::may_fault() const { return !is_kept && links_.may_fault(frame); }
+
 std::size_t InboundBody::room(std::span<ByteSpan> into) {
   const ByteSpan all = is_kept ? ByteSpan(kept) : links_.room_for(frame);
-  if (all.size() <= came_) return 0;
+  if (is_dropped_ || all.size() <= came_) return 0;
   into.front() = all.subspan(came_);
+  if (is_by_process_ && may_fault()) into.front() = links_.staging(into.front().size());
   return 1;
+}
+
+void InboundBody::came(std::uint64_t bytes) {
+  if (is_by_process_ && may_fault())
+    (void)put_by_kernel(links_.staging(bytes));
+  else
+    came_ += bytes;
+}
+
+bool InboundBody::take(ConstByteSpan bytes) {
+  return may_fault() ? put_by_kernel(bytes) : net::BodySink::take(bytes);
+}
+
+bool InboundBody::put_by_kernel(ConstByteSpan bytes) {
+  is_dropped_ = is_dropped_ || !links_.place(frame, came_, bytes);
+  came_ += bytes.size();
+  return !is_dropped_;
 }
 
 // What is kept lies in memory of ours.
@@ -98,6 +121,34 @@ ByteSpan Links::room_for(const Frame& frame) {
   const auto asked = questions_.find(header.ticket);
   if (asked == questions_.end()) return {};  // whoever asked gave up
   return asked->second->into.subspan(header.operand, frame.body_bytes);
+}
+
+bool Links::may_fault(const Frame& frame) const {
+  if (frame.header.kind != FrameKind::data) return false;
+  const auto asked = questions_.find(frame.header.ticket);
+  return asked != questions_.end() && asked->second->may_fault;
+}
+
+bool Links::place(const Frame& frame, std::uint64_t at, ConstByteSpan bytes) {
+  const ByteSpan all = room_for(frame);
+  if (all.empty()) return false;
+  const ByteSpan room = all.subspan(at, bytes.size());
+  if (!may_fault(frame)) {
+    std::memcpy(room.data(), bytes.data(), bytes.size());
+    return true;
+  }
+  guard_.begin(sys::GuardedCopy::Direction::into_memory);
+  guard_.add({.own = bytes_at(address_of(bytes.data()), bytes.size()).data(),
+              .address = address_of(room.data()),
+              .length = bytes.size()});
+  if (guard_.finish().empty()) return true;
+  on_fault(frame);
+  return false;
+}
+
+ByteSpan Links::staging(std::uint64_t bytes) {
+  if (staging_.empty()) staging_.resize(kStagingBytes);
+  return ByteSpan(staging_).first(std::min(bytes, kStagingBytes));
 }
 
 // The user may have unmapped or protected it.
@@ -167,8 +218,7 @@ void Links::take_early(Link& link) {
   const Frame frame = *decode_frame(early.head, early.body.size());
   ++link.last_in;
   if (Status fits = check_body(frame); !fits.ok()) return lose(link, std::move(fits));
-  const ByteSpan room = early.body.empty() ? ByteSpan() : room_for(frame);
-  if (!room.empty()) std::memcpy(room.data(), early.body.data(), room.size());
+  if (!early.body.empty()) (void)place(frame, 0, early.body);
   take(link, frame);
 }
 

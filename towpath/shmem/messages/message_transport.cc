@@ -1,9 +1,11 @@
 #include <algorithm>
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <towpath/core/format.h>
 #include <towpath/shmem/messages/message_transport.h>
+#include <towpath/sys/process.h>
 
 namespace towpath::shmem {
 namespace {
@@ -55,6 +57,8 @@ PeerPlace MessageTransport::place() {
 
 Status MessageTransport::start(const Here& here) {
   here_ = here;
+  if (auto mappings = sys::open_process_mappings(::getpid()); mappings.ok())
+    mappings_ = *std::move(mappings);
   TOWPATH_TRY(poller_, run::Poller::open());
   TOWPATH_TRY(waker_, run::Waker::open());
   {
@@ -126,6 +130,21 @@ Status MessageTransport::put(RemoteAddress to, ConstByteSpan bytes) {
   return {};
 }
 
+// Memory of the process's own that can be written does not fault: it is the caller's until the call
+// that has it returns, and no file is behind it that could be cut.
+bool MessageTransport::may_fault(ByteSpan memory) const {
+  const std::uint64_t begin = address_of(memory.data()), end = begin + memory.size();
+  const std::uint64_t heap = address_of(here_.heap.data());
+  if (begin >= heap && end <= heap + here_.heap.size()) return false;
+  if (!mappings_) return true;
+  for (std::uint64_t at = begin; at < end;) {
+    const auto mapping = sys::process_mapping_at(mappings_, at);
+    if (!mapping.ok() || !mapping->is_plain || !mapping->is_writable) return true;
+    at = mapping->end;
+  }
+  return false;
+}
+
 Status MessageTransport::get(RemoteAddress from, ByteSpan into) {
   if (into.empty()) return {};
   const Driving driving(*this);
@@ -143,6 +162,8 @@ Status MessageTransport::get(RemoteAddress from, ByteSpan into) {
                                                .offset = from.offset + at,
                                                .operand = at})
                          : link->over;
+    // While the answer is on its way: nobody waits for this, and nothing is taken before.
+    if (at == 0) question.may_fault = may_fault(into);
   }
   if (sent.ok()) drive_until([&] { return question.left == 0 || !link->is_up(); });
   links_.forget(ticket);

@@ -15,6 +15,7 @@
 #include <towpath/run/worker.h>
 #include <towpath/shmem/messages/links.h>
 #include <towpath/sys/clock.h>
+#include <towpath/sys/fd.h>
 
 namespace towpath::shmem {
 
@@ -60,9 +61,12 @@ class MessageTransport final : public Remote {
   /// To all others that are not over.
   void report_all(const FrameHeader& header) TOWPATH_REQUIRES(mutex_);
   ArrivalFrame frame_of(const ArrivalNews& news) const;
+  /// Whether an access of this process's to `memory` may end in a signal.
+  bool may_fault(ByteSpan memory) const;
 
   const sys::SystemClock clock_;
   Here here_;
+  sys::Fd mappings_;  // of this process; none where the kernel answers nothing about single ones
   PeerGroup group_;
   run::Mutex mutex_;
   Links links_ TOWPATH_GUARDED_BY(mutex_);
