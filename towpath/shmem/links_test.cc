@@ -148,6 +148,25 @@ TEST_F(LinksTest, frames_take_place_in_the_order_of_their_numbers) {
   EXPECT_EQ(begin_of_heap(), "second");
 }
 
+TEST_F(LinksTest, word_that_comes_in_parts_is_put_in_place_at_once) {
+  meet();
+  std::uint64_t port = 0;
+  std::memcpy(&port, links_.place().address.data(), sizeof port);
+  const Bytes head = other_.sealed({.kind = FrameKind::put, .offset = 8});
+  const ConstByteSpan word = as_bytes("all of 8");
+  const auto there = ConstByteSpan(heap_).subspan(8, 8);
+  net::BodySink* const sink =
+      network_.port(port).listener->on_message({.head = head, .body_bytes = 8});
+  ASSERT_NE(sink, nullptr);
+  EXPECT_TRUE(sink->take(word.first(3)));
+  EXPECT_TRUE(std::ranges::equal(there, Bytes(8))) << "a PE may wait for it";
+  EXPECT_TRUE(sink->take(word.subspan(3)));
+  sink->done(true);
+  EXPECT_EQ(as_text(there), "all of 8");
+  say({.kind = FrameKind::put}, as_bytes("next"));
+  EXPECT_EQ(as_text(ConstByteSpan(heap_).first(4)), "next");
+}
+
 TEST_F(LinksTest, who_says_nothing_is_lost_in_time) {
   meet();
   EXPECT_EQ(state_of_other(), PeState::running);
@@ -242,9 +261,9 @@ TEST_F(LinksTest, memory_that_cannot_be_written_is_named) {
   meet();
   std::uint64_t port = 0;
   std::memcpy(&port, links_.place().address.data(), sizeof port);
-  const auto fault = [&](const Bytes& head) {
+  const auto fault = [&](const Bytes& head, std::size_t bytes) {
     net::BodySink* const sink =
-        network_.port(port).listener->on_message({.head = head, .body_bytes = 6});
+        network_.port(port).listener->on_message({.head = head, .body_bytes = bytes});
     ASSERT_NE(sink, nullptr);
     ByteSpan room;
     ASSERT_EQ(sink->room({&room, 1}), 1U);
@@ -254,11 +273,11 @@ TEST_F(LinksTest, memory_that_cannot_be_written_is_named) {
   Bytes into(6);
   Question question{.into = into, .left = 6};
   const std::uint64_t ticket = links_.ask(question);
-  fault(other_.sealed({.kind = FrameKind::data, .ticket = ticket}));
+  fault(other_.sealed({.kind = FrameKind::data, .ticket = ticket}), 6);
   EXPECT_EQ(question.left, 0U);
   EXPECT_EQ(question.failed.code(), Code::out_of_range);
   EXPECT_TRUE(links_.find(1).ok());
-  fault(other_.sealed({.kind = FrameKind::put}));
+  fault(other_.sealed({.kind = FrameKind::put}), 16);
   EXPECT_EQ(links_.find(1).status().message(), "PE 1 puts where this heap cannot be written");
 }
 

@@ -53,7 +53,8 @@ class Remote {
 
   // Ranges were checked. Errors: peer_lost, exhausted.
 
-  /// `bytes` may be reused; they are in place after quiet().
+  /// `bytes` may be reused; they are in place after quiet(). Of an aligned word of up to 8 bytes
+  /// nobody sees a part.
   virtual Status put(RemoteAddress to, ConstByteSpan bytes) = 0;
   /// Errors also: out_of_range (`into` cannot be written).
   virtual Status get(RemoteAddress from, ByteSpan into) = 0;

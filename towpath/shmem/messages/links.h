@@ -66,8 +66,9 @@ class Arrivals {
 // InboundBody: what of a frame is not in its head, while it comes.
 //
 // In its turn a frame's body goes straight to where it belongs, which is asked for anew before each
-// part of it. One that comes before its turn, and a handshake, is kept. What this process would
-// write to memory that may fault is put there by the kernel instead (sys/guarded_copy.h).
+// part of it. One that comes before its turn, and a handshake, is kept, and so is one that is no
+// longer than a word: a PE that waits for it sees all of it at once. What this process would write
+// to memory that may fault is put there by the kernel instead (sys/guarded_copy.h).
 // Thread: as Links.
 class Links;
 

@@ -12,6 +12,8 @@ namespace towpath::shmem {
 namespace {
 
 constexpr std::size_t kMaxEarlyFrames = 1024;
+/// The longest that a PE waits for: wait_until() of an element.
+constexpr std::uint64_t kWordBytes = 8;
 /// Of an answer that this process decrypts, what the kernel puts in place at once.
 constexpr std::uint64_t kStagingBytes = 32 * 1024;
 /// That wait for a PE to read: more than all threads of one that reads ask for.
@@ -55,7 +57,8 @@ net::BodySink* Links::on_message(const net::Message& message) {
       lose(*link, std::move(fits));
       return nullptr;
     }
-  link->inbound.begin(*frame, message.head, message.from, !is_in_turn);
+  const bool is_word = frame->header.kind == FrameKind::put && frame->body_bytes <= kWordBytes;
+  link->inbound.begin(*frame, message.head, message.from, !is_in_turn || is_word);
   if (message.body_bytes > 0) return &link->inbound;
   link->inbound.done(true);
   return nullptr;
@@ -194,7 +197,10 @@ void Links::on_body(InboundBody& body) {
   }
   Link& link = links_.at(body.frame.header.from);
   if (!link.is_up()) return;
-  if (!body.is_kept) return take_in_order(link, body.frame);
+  if (body.frame.header.sequence == link.last_in + 1) {
+    if (body.is_kept) (void)place(body.frame, 0, body.kept);
+    return take_in_order(link, body.frame);
+  }
   if (link.early.size() == kMaxEarlyFrames)
     return lose(link, error(Code::corrupt, cat("PE ", link.pe, " speaks out of turn")));
   link.early.emplace(
