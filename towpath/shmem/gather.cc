@@ -23,10 +23,8 @@ Status mismatch(const World& world, const TeamView& team, std::uint32_t round) {
                "all members of a team make the same collective calls in the same order");
 }
 
-/// What this PE has put is in place before anybody hears that it came.
 Status report_other_hosts(const World& world, const TeamView& team, const Arrival& arrival,
                           std::uint32_t round) {
-  world.quiet_far();
   return world.remote().arrive({.slot = team.slot,
                                 .member = static_cast<std::uint32_t>(team.my_index),
                                 .members = static_cast<std::uint32_t>(team.members.size()),
@@ -84,6 +82,9 @@ Status gather(World& world, TeamView& team, const Arrival& arrival) {
   const std::uint32_t round = barrier.round();
   line.arrived.store(round + 1, std::memory_order_release);  // pairs with absent_from()
   const auto members = static_cast<std::uint32_t>(team.members.size());
+  // What this PE has put is in place before anybody hears that it came. A barrier is also about
+  // PEs that are no members, on whatever host.
+  if (!team.doors.empty() || arrival.call.kind == CallKind::barrier) world.quiet_far();
   if (!team.doors.empty()) team.broken = report_other_hosts(world, team, arrival, mine);
   TOWPATH_TRY(team.broken);
   if (!barrier.arrive(digest_of(arrival.call), members)) {

@@ -15,7 +15,7 @@ struct Arrival {
   std::uint64_t note = 0;
 };
 
-/// Returns when all members have arrived. All that they wrote before is visible then.
+/// Returns when all members have arrived. All that they wrote to each other before is visible then.
 /// Errors, on all members: invalid_argument (they came for different calls; the message has both),
 /// peer_lost (a member ended; nothing can be done with the team any more), timed_out (the same).
 Status gather(World& world, TeamView& team, const Arrival& arrival);

@@ -32,6 +32,29 @@ TEST_P(TeamTest, predefined_teams_have_everyone_and_are_never_destroyed) {
   });
 }
 
+TEST_P(TeamTest, barrier_of_one_host_has_puts_to_other_hosts_in_place) {
+  // More than leaves at once: the last message is read, by a question over another connection.
+  constexpr std::uint64_t kCount = 1 << 20;
+  as_threads({.pes = 3, .heap_bytes = 2 * kCount * sizeof(std::uint64_t)}, [](Context& context) {
+    auto buffer = context.allocate_zeroed<std::uint64_t>(kCount);
+    ASSERT_TRUE(buffer.ok()) << buffer.status().to_string();
+    auto pair = context.world().split_strided({.start = 0, .stride = 2, .size = 2});
+    ASSERT_TRUE(pair.ok()) << pair.status().to_string();
+    for (std::uint64_t round = 1; pair->is_member() && round <= 20; ++round) {
+      const std::vector<std::uint64_t> values(kCount, round);
+      if (context.my_pe() == 0) {
+        EXPECT_TRUE(buffer->put({.pe = 1}, values).ok());
+      }
+      EXPECT_TRUE(pair->barrier().ok());
+      if (context.my_pe() == 2) {
+        EXPECT_EQ(*buffer->g({.pe = 1, .index = kCount - 1}), round);
+      }
+      EXPECT_TRUE(pair->barrier().ok());
+    }
+    (void)context.barrier();
+  });
+}
+
 TEST_P(TeamTest, strides_count_in_the_parent_team) {
   as_threads({.pes = 5}, [](Context& context) {
     const Team world = context.world();
