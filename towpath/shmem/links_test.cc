@@ -135,7 +135,8 @@ TEST_P(LinksOfTwoTest, two_links_open_each_other) {
   turn_both();
   EXPECT_EQ(as_text(ConstByteSpan(their_heap).first(6)), "hither");
   EXPECT_EQ(begin_of_heap(), "thithe");
-  EXPECT_TRUE(low.are_quiet() && high.are_quiet());
+  EXPECT_TRUE((*low.find(1))->is_quiet((*low.find(1))->posted));
+  EXPECT_TRUE((*high.find(0))->is_quiet((*high.find(0))->posted));
 }
 
 TEST_F(LinksTest, frames_take_place_in_the_order_of_their_numbers) {
@@ -175,14 +176,26 @@ TEST_F(LinksTest, who_says_nothing_is_lost_in_time) {
     clock_.advance(std::chrono::seconds(1));
     links_.turn();
   }
-  EXPECT_TRUE(links_.find(1).ok());
+  const Link& other = *links_.find(1).value();
   clock_.advance(std::chrono::seconds(1));
   links_.turn();
   const auto link = links_.find(1);
   EXPECT_EQ(link.code(), Code::peer_lost);
   EXPECT_EQ(link.status().message(), "PE 1 was silent for 5000 ms");
   EXPECT_EQ(state_of_other(), PeState::lost);
-  EXPECT_TRUE(links_.are_quiet());
+  EXPECT_TRUE(other.is_quiet(1)) << "nothing is waited for any more";
+}
+
+TEST_F(LinksTest, what_is_put_later_does_not_keep_the_earlier_waiting) {
+  meet();
+  Link& link = *links_.find(1).value();
+  ASSERT_TRUE(links_.send(link, {.kind = FrameKind::put}, as_bytes("first")).ok());
+  const std::uint64_t first = link.posted;
+  ASSERT_TRUE(links_.send(link, {.kind = FrameKind::put}, as_bytes("later")).ok());
+  EXPECT_FALSE(link.is_quiet(first));
+  say({.kind = FrameKind::applied, .operand = first});
+  EXPECT_TRUE(link.is_quiet(first));
+  EXPECT_FALSE(link.is_quiet(link.posted));
 }
 
 TEST_F(LinksTest, what_cannot_be_sent_is_reported_with_the_pe_and_ends_the_link) {

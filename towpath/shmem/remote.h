@@ -63,7 +63,8 @@ class Remote {
   /// As change(), without waiting: it has taken place after quiet().
   virtual Status post(RemoteAddress at, const Change& change) = 0;
 
-  /// Puts and posts of this PE are in place, but for those to PEs that are lost.
+  /// Puts and posts of this PE that were called before are in place, but for those to PEs that are
+  /// lost.
   virtual void quiet() noexcept = 0;
 
   /// Notifies the hosts of the team about it; `doors` are its first members there.

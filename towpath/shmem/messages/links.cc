@@ -202,10 +202,6 @@ void Links::close() {
   worker_.reset();
 }
 
-bool Links::are_quiet() const {
-  return std::ranges::all_of(links_, [](const auto& row) { return row.second.is_quiet(); });
-}
-
 bool Links::are_sent() const {
   return std::ranges::all_of(links_, [](const auto& row) { return row.second.unsent() == 0; });
 }

@@ -166,7 +166,8 @@ struct Link {
 
   bool is_up() const noexcept { return over.ok(); }
   bool is_open() const noexcept { return session->is_up(); }
-  bool is_quiet() const noexcept { return !is_up() || applied >= posted; }
+  /// Puts and posts up to this sequence have taken place, or never will.
+  bool is_quiet(std::uint64_t sequence) const noexcept { return !is_up() || applied >= sequence; }
   std::size_t unsent() const noexcept { return session->unsent(); }
 };
 
@@ -196,7 +197,8 @@ class Links final : private net::MessageListener {
   /// When turn() has something to do again, though nothing comes.
   Instant due() const noexcept;
 
-  bool are_quiet() const;
+  /// By PE; the same from greet() on.
+  const std::map<std::uint32_t, Link>& all() const noexcept { return links_; }
   /// Nothing is on its way out.
   bool are_sent() const;
   bool are_over() const;

@@ -207,9 +207,11 @@ Status MessageTransport::post(RemoteAddress at, const Change& what) {
                              .expected = what.expected});
 }
 
+// What was posted when each link's turn comes, and no more: other threads may never pause.
 void MessageTransport::quiet() noexcept {
   const Driving driving(*this);
-  drive_until([&]() TOWPATH_REQUIRES(mutex_) { return links_.are_quiet(); });
+  for (const auto& row : links_.all())
+    drive_until([&link = row.second, posted = row.second.posted] { return link.is_quiet(posted); });
 }
 
 ArrivalFrame MessageTransport::frame_of(const ArrivalNews& news) const {
