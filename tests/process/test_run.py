@@ -30,6 +30,10 @@ class RunTest(CommandTest):
         done = self.run_pes(1, *SH, "printf 'a\\nb'; printf 'c\\n' >&2", options=["--prefix"])
         self.assertEqual((done.stdout, done.stderr), ("[0] a\n[0] b\n", "[0] c\n"))
 
+    def test_the_rest_of_a_line_is_passed_on_though_a_child_holds_the_output_open(self):
+        done = self.run_pes(1, *SH, "sleep 3 & printf 'a\\nb'", options=["--prefix"])
+        self.assertEqual(done.stdout, "[0] a\n[0] b\n")
+
     def test_the_first_failure_is_the_status_and_is_reported(self):
         done = self.run_pes(2, *SH, 'test $TOWPATH_SHMEM_PE = 0 || exit 7', expect=7)
         self.assertIn("PE 1 ended with status 7", done.stderr)

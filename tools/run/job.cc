@@ -161,7 +161,7 @@ void Job::turn() {
   // What a PE's own children still hold open is not waited for.
   if (pes_.running() == 0)
     for (auto at = lines_.begin(); at != lines_.end(); at = lines_.erase(at)) {
-      (void)at->second.pass_on();
+      at->second.end();
       (void)poller_->remove(at->second.fd());
     }
 }

@@ -24,6 +24,11 @@ bool Lines::pass_on() {
   }
 }
 
+void Lines::end() {
+  (void)pass_on();
+  write_lines(true);
+}
+
 void Lines::write_lines(bool with_rest) {
   std::size_t begin = 0;
   for (std::size_t end = kept_.find('\n'); end != std::string::npos;

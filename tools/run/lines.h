@@ -19,6 +19,8 @@ class Lines {
   int fd() const noexcept { return from_.get(); }
   /// Passes on what is there. False: the process has closed its side, and all is passed on.
   bool pass_on();
+  /// The last call, though others may still hold that side open: a line that has not ended too.
+  void end();
 
  private:
   void write_lines(bool with_rest);
