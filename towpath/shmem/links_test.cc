@@ -186,6 +186,18 @@ TEST_F(LinksTest, who_says_nothing_is_lost_in_time) {
   EXPECT_TRUE(other.is_quiet(1)) << "nothing is waited for any more";
 }
 
+TEST_F(LinksTest, pe_that_has_finalized_is_not_missed_before_a_neighbour_may_be) {
+  meet();
+  say({.kind = FrameKind::bye, .operand = static_cast<std::uint64_t>(PeState::finalized)});
+  EXPECT_EQ(links_.find(1).status().message(), "PE 1 has finalized");
+  clock_.advance(std::chrono::seconds(4));
+  links_.turn();
+  EXPECT_EQ(state_of_other(), PeState::running) << "a neighbour may still bring its arrival";
+  clock_.advance(std::chrono::seconds(1));
+  links_.turn();
+  EXPECT_EQ(state_of_other(), PeState::finalized);
+}
+
 TEST_F(LinksTest, what_is_put_later_does_not_keep_the_earlier_waiting) {
   meet();
   Link& link = *links_.find(1).value();

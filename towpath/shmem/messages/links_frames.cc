@@ -328,7 +328,9 @@ void Links::end(Link& link, const FrameHeader& bye) {
   link.over = error(Code::peer_lost,
                     cat("PE ", link.pe, finalized ? " has finalized" : " left without finalizing"));
   link.ended = finalized ? PeState::finalized : PeState::left;
-  link.report_at = clock_.now() + kUntilReported;
+  // One that has finalized came to the last gathering, and so did all: nobody waits for more of it.
+  // The neighbour that brings its arrival may be as late as a PE may be silent.
+  link.report_at = clock_.now() + (finalized ? heartbeat_.timeout : kUntilReported);
 }
 
 void Links::note_doing(const Link& link, const FrameHeader& beat) {
