@@ -136,11 +136,25 @@ Result<FetchId> PeerClient::begin(Request request) {
   return id;
 }
 
-void PeerClient::cancel(FetchId request) { requests_.erase(request); }
+void PeerClient::cancel(FetchId request) {
+  const auto found = requests_.find(request);
+  if (found == requests_.end()) return;
+  close(found->second);
+  requests_.erase(found);
+}
 
 void PeerClient::cancel_fetches() {
-  std::erase_if(requests_,
-                [](const auto& each) { return each.second.frame.kind == FrameKind::fetch; });
+  for (auto each = requests_.begin(); each != requests_.end();) {
+    const auto current = each++;
+    if (current->second.frame.kind == FrameKind::fetch) cancel(current->first);
+  }
+}
+
+// A forked child may have the socket too, and what both have is watched until the child closes it.
+void PeerClient::close(Request& request) {
+  if (!request.connection) return;
+  (void)poller_.remove(request.connection->fd());
+  request.connection.reset();
 }
 
 std::size_t PeerClient::progress() {
@@ -163,7 +177,7 @@ std::size_t PeerClient::progress() {
     auto metadata = step(id, found->second);
     if (metadata.ok() && !*metadata) continue;
     const FetchDone done = std::move(found->second.done);
-    requests_.erase(found);  // closes its socket, which ends its watch
+    cancel(id);
     if (metadata.ok()) {
       done(**std::move(metadata));
     } else {
@@ -223,31 +237,31 @@ Status PeerClient::connect(FetchId id, Request& request) {
 }
 
 // A name may stand for several addresses, and somebody listens at one of them only.
-bool PeerClient::try_next_endpoint(Request& request, const Status& failed) const {
+bool PeerClient::try_next_endpoint(Request& request, const Status& failed) {
   if (failed.code() != Code::unavailable || request.endpoints.size() < 2) return false;
   request.endpoints.erase(request.endpoints.begin() +
                           static_cast<std::ptrdiff_t>(request.endpoint));
   request.endpoint %= request.endpoints.size();
-  request.connection.reset();
+  close(request);
   request.connect_at = clock_->now();
   waker_->wake();
   return true;
 }
 
 // A dead address must not use up the time of all; it has another turn if no other connects.
-void PeerClient::leave_endpoint(Request& request) const {
+void PeerClient::leave_endpoint(Request& request) {
   request.leave_at = Instant::never();
   const bool is_connected = net::peer_of(request.connection->fd()).storage.ss_family != AF_UNSPEC;
   if (is_connected) return;
   request.endpoint = (request.endpoint + 1) % request.endpoints.size();
-  request.connection.reset();
+  close(request);
   request.connect_at = clock_->now();
 }
 
 // Closed in the middle of an answer it had a place: that is a failure, which is reported.
-bool PeerClient::connect_again(Request& request, const Status& failed) const {
+bool PeerClient::connect_again(Request& request, const Status& failed) {
   if (failed.code() != Code::peer_lost || request.connection->received_bytes() > 0) return false;
-  request.connection.reset();
+  close(request);
   request.closed = failed;
   request.connect_at = clock_->now() + request.pause;
   request.pause = std::min(2 * request.pause, kLongestPause);

@@ -80,9 +80,10 @@ class PeerClient {
   Result<std::optional<Bytes>> step(FetchId id, Request& request);
   Status connect(FetchId id, Request& request);
   Result<std::unique_ptr<sys::ByteStream>> reach(const Request& request) const;
-  bool try_next_endpoint(Request& request, const Status& failed) const;
-  void leave_endpoint(Request& request) const;
-  bool connect_again(Request& request, const Status& failed) const;
+  bool try_next_endpoint(Request& request, const Status& failed);
+  void leave_endpoint(Request& request);
+  bool connect_again(Request& request, const Status& failed);
+  void close(Request& request);
   Result<std::optional<Bytes>> talk(FetchId id, Request& request);
   void arm_timer();
 

@@ -1,3 +1,4 @@
+#include <csignal>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -8,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <towpath/rendezvous/peer_client.h>
 #include <towpath/rendezvous/test_sockets.h>
@@ -320,6 +323,24 @@ TEST_F(PeerClientTest, cancelled_request_is_never_answered) {
   client->progress();
   EXPECT_EQ(client->request_count(), 0U);
   EXPECT_TRUE(answers.empty());
+}
+
+TEST_F(PeerClientTest, child_that_was_forked_meanwhile_does_not_keep_a_cancelled_request_awake) {
+  auto poller = run::Poller::open().value();
+  ASSERT_TRUE(poller.add(client->wait_fd(), 0).ok());
+  const FetchId id = fetch();
+  auto peer = accept();
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();  // with a copy of the socket
+    _exit(0);
+  }
+  client->cancel(id);
+  EXPECT_GT(peer.write("x"), 0U) << "to the child's copy";
+  client->progress();
+  EXPECT_TRUE(poller.wait(Duration::zero()).empty());
+  kill(child, SIGKILL);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 TEST_F(PeerClientTest, callback_may_cancel_and_ask_again) {

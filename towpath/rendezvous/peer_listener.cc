@@ -76,7 +76,9 @@ PeerListener::PeerListener(PeerListenerOptions options, const Clock& clock, net:
 PeerListener::~PeerListener() = default;
 
 void PeerListener::stop_listening() noexcept {
-  listener_.reset();  // which ends its watch
+  // Closed alone it would be watched on while a forked child has it, too.
+  if (listener_) (void)poller_.remove(listener_->fd());
+  listener_.reset();
   accept_again_at_ = Instant::never();
 }
 
