@@ -158,7 +158,11 @@ void PeerClient::close(Request& request) {
 }
 
 std::size_t PeerClient::progress() {
-  if (requests_.empty()) return 0;
+  if (requests_.empty()) {
+    waker_->clear();  // of what was cancelled
+    if (timer_.armed_at() != Instant::never()) timer_.clear();
+    return 0;
+  }
   const Instant now = clock_->now();
   std::vector<FetchId> due;
   for (const run::PollEvent& event : poller_.wait(Duration::zero())) {

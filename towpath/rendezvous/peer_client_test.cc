@@ -325,6 +325,14 @@ TEST_F(PeerClientTest, cancelled_request_is_never_answered) {
   EXPECT_TRUE(answers.empty());
 }
 
+TEST_F(PeerClientTest, after_the_last_request_was_cancelled_nothing_wakes) {
+  auto poller = run::Poller::open().value();
+  ASSERT_TRUE(poller.add(client->wait_fd(), 0).ok());
+  client->cancel(fetch());
+  client->progress();
+  EXPECT_TRUE(poller.wait(Duration::zero()).empty());
+}
+
 TEST_F(PeerClientTest, child_that_was_forked_meanwhile_does_not_keep_a_cancelled_request_awake) {
   auto poller = run::Poller::open().value();
   ASSERT_TRUE(poller.add(client->wait_fd(), 0).ok());
