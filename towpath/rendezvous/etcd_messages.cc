@@ -190,8 +190,10 @@ Status parse_failure(int http_status, std::string_view body) {
     case kInvalidArgument:
       if (about("too large"))
         return error(Code::out_of_range, what, "raise etcd's --max-request-bytes");
-      // An expired token says so under different codes in different versions.
-      if (about("invalid auth token")) return error(Code::not_ready, what);
+      // An expired token says so under different codes in different versions; one that says of
+      // which revision of the users it is (JWT) is old as soon as any of them changes.
+      if (about("invalid auth token") || about("revision of auth store is old"))
+        return error(Code::not_ready, what);
       if (about("auth") || about("user name is empty"))
         return error(Code::denied, what, "give the right user and password");
       return error(Code::invalid_argument, what);

@@ -75,6 +75,7 @@ TEST(EtcdMessagesTest, failures_have_codes_to_act_on) {
   EXPECT_EQ(code(5, "etcdserver: requested lease not found"), Code::not_found);
   EXPECT_EQ(code(16, "etcdserver: invalid auth token"), Code::not_ready);
   EXPECT_EQ(code(3, "etcdserver: invalid auth token"), Code::not_ready);
+  EXPECT_EQ(code(3, "etcdserver: revision of auth store is old"), Code::not_ready);
   EXPECT_EQ(code(3, "etcdserver: authentication failed, invalid user ID or password"),
             Code::denied);
   EXPECT_EQ(code(3, "etcdserver: request is too large"), Code::out_of_range);
