@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <towpath/core/format.h>
@@ -25,8 +26,8 @@ Result<std::unique_ptr<Client>> Client::open(ClientOptions options) {
   return std::unique_ptr<Client>(new Client(std::move(options), std::move(http)));
 }
 
-CallId Client::call(Call what, CallDone done) {
-  return begin({.what = std::move(what), .done = std::move(done)});
+CallId Client::call(Call what, CallDone done, Duration turn) {
+  return begin({.what = std::move(what), .done = std::move(done), .turn = turn});
 }
 
 CallId Client::stream(Call what, LineHeard line, CallDone ended) {
@@ -52,6 +53,12 @@ void Client::cancel(CallId call) {
   jobs_.erase(job);
 }
 
+Duration Client::timeout_of(const Job& job) const {
+  if (job.line) return Duration::zero();
+  const bool is_last = job.endpoints_left == 0 || job.turn == Duration::zero();
+  return is_last ? options_.call_timeout : std::min(job.turn, options_.call_timeout);
+}
+
 void Client::post(CallId id, Job& job) {
   job.half_line.clear();
   job.endpoint = endpoint_;
@@ -59,7 +66,7 @@ void Client::post(CallId id, Job& job) {
                            .url = endpoint() + job.what.path,
                            .headers = {"Content-Type: application/json"},
                            .body = job.what.body,
-                           .timeout = job.line ? Duration::zero() : options_.call_timeout};
+                           .timeout = timeout_of(job)};
   if (!token_.empty()) request.headers.push_back(cat("Authorization: ", token_));
   if (job.line) request.on_body = [this, id](ConstByteSpan bytes) { return hear(id, bytes); };
   const auto sent =

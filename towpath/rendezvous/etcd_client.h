@@ -43,7 +43,9 @@ class Client {
   /// Errors: invalid_argument (no endpoints), HttpClient::open's.
   static Result<std::unique_ptr<Client>> open(ClientOptions options);
 
-  CallId call(Call what, CallDone done);
+  /// `turn`: how long an endpoint may take until the next is asked, where there is one; zero:
+  /// call_timeout.
+  CallId call(Call what, CallDone done, Duration turn = Duration::zero());
   /// Open until it fails or is cancelled; an end without a reason is reported as unavailable.
   CallId stream(Call what, LineHeard line, CallDone ended);
   /// An unknown or answered call is no error.
@@ -64,12 +66,14 @@ class Client {
     std::size_t endpoint = 0;  // that it was sent to
     std::size_t endpoints_left = 0;
     bool may_log_in = true;  // again, if the token turns out to have expired
+    Duration turn{0};
   };
   Client(ClientOptions options, std::unique_ptr<net::HttpClient> http)
       : options_(std::move(options)), http_(std::move(http)) {}
 
   CallId begin(Job job);
   void post(CallId id, Job& job);
+  Duration timeout_of(const Job& job) const;
   void answered(CallId id, const Result<net::HttpResponse>& response);
   void leave(std::size_t endpoint);
   void end(CallId id, Result<std::string> body);

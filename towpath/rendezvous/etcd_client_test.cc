@@ -8,8 +8,10 @@
 #include <gtest/gtest.h>
 
 #include <towpath/rendezvous/etcd_client.h>
+#include <towpath/rendezvous/etcd_rendezvous.h>
 #include <towpath/rendezvous/test_gateway.h>
 #include <towpath/run/eventually.h>
+#include <towpath/sys/clock.h>
 
 namespace towpath::rendezvous::etcd {
 namespace {
@@ -116,6 +118,18 @@ TEST_F(EtcdClientTest, failure_of_a_server_is_no_answer) {
   EXPECT_THAT(answers, ElementsAre(Code::ok, Code::unavailable)) << "all have been asked";
 }
 
+TEST_F(EtcdClientTest, endpoint_that_stands_still_has_no_more_than_its_turn) {
+  client = Client::open(
+               {.endpoints = {first.url(), second.url()}, .call_timeout = std::chrono::hours(1)})
+               .value();
+  client->call(
+      range({.key = "k"}), [&](const Result<std::string>& body) { answers.push_back(body.code()); },
+      std::chrono::milliseconds(100));
+  second.reply(next(second), "{}");
+  ASSERT_TRUE(soon([&] { return answers.size() == 1; }));
+  EXPECT_THAT(answers, ElementsAre(Code::ok));
+}
+
 TEST_F(EtcdClientTest, stream_ends_when_its_endpoint_is_left) {
   open();
   stream();
@@ -129,6 +143,40 @@ TEST_F(EtcdClientTest, stream_ends_when_its_endpoint_is_left) {
   ASSERT_TRUE(soon([&] { return ended.has_value() && !answers.empty(); }));
   EXPECT_EQ(ended, Code::unavailable);
   EXPECT_THAT(answers, ElementsAre(Code::ok));
+}
+
+// The rendezvous, over two gateways of which the first will stand still.
+class EtcdEndpointsTest : public testing::Test {
+ protected:
+  template <typename Condition>
+  bool soon(Condition condition) {
+    return run::eventually([&] {
+      here->progress();
+      return condition();
+    });
+  }
+  TestGateway::Request next(TestGateway& at, std::string_view path) {
+    std::optional<TestGateway::Request> came;
+    EXPECT_TRUE(soon([&] { return (came = at.take(path)).has_value(); })) << path;
+    return came.value_or(TestGateway::Request());
+  }
+
+  TestGateway first, second;
+  const sys::SystemClock clock;
+  std::unique_ptr<EtcdRendezvous> here =
+      EtcdRendezvous::open({.client = {.endpoints = {first.url(), second.url()},
+                                       .call_timeout = std::chrono::hours(1)},
+                            .lease_ttl = std::chrono::seconds(1),
+                            .farewell_timeout = Duration::zero()},
+                           clock)
+          .value();
+};
+
+TEST_F(EtcdEndpointsTest, lease_is_kept_at_the_next_endpoint_while_it_lives) {
+  ASSERT_TRUE(here->publish("a", as_bytes("a's")).ok());
+  first.reply(next(first, "/v3/lease/grant"), R"({"ID":"7","TTL":"1"})");
+  first.reply(next(first, "/v3/kv/put"), "{}");
+  EXPECT_THAT(next(second, "/v3/lease/keepalive").body, testing::HasSubstr(R"("7")"));
 }
 
 }  // namespace

@@ -210,21 +210,28 @@ void EtcdRendezvous::ask_for_lease() {
     worked();
     lease_ = lease->id;
     past_leases_.insert(lease_);
-    keep_at_ = clock_->now() + Duration(lease->ttl) / 3;
+    kept(lease->ttl);
   });
 }
 
+// An endpoint that stands still must not use up what the lease has left.
 void EtcdRendezvous::keep_lease() {
   if (std::exchange(lease_call_, true)) return;
-  client_->call(etcd::keep_alive(lease_), [this](const Result<std::string>& body) {
+  const auto done = [this](const Result<std::string>& body) {
     lease_call_ = false;
     const auto lease = body.ok() ? etcd::parse_keep_alive(*body) : body.status();
     if (!lease.ok()) return failed(lease.status());
     worked();
     if (lease->ttl.count() <= 0) return lose_lease();
-    keep_at_ = clock_->now() + Duration(lease->ttl) / 3;
+    kept(lease->ttl);
     for (auto& [name, entry] : entries_) entry.check_due = true;
-  });
+  };
+  client_->call(etcd::keep_alive(lease_), done, keep_every_);
+}
+
+void EtcdRendezvous::kept(std::chrono::seconds ttl) {
+  keep_every_ = Duration(ttl) / 3;
+  keep_at_ = clock_->now() + keep_every_;
 }
 
 // It has run out, or etcd has lost its memory: all metadata is published again, under another

@@ -99,6 +99,7 @@ class EtcdRendezvous final : public Rendezvous {
   void drive();
   void ask_for_lease();
   void keep_lease();
+  void kept(std::chrono::seconds ttl);
   void lose_lease();
   bool has_due() const;
   void bring(const MetadataName& name, Entry& entry);
@@ -133,6 +134,7 @@ class EtcdRendezvous final : public Rendezvous {
   etcd::LeaseId lease_ = 0;
   std::set<etcd::LeaseId> past_leases_;  // and the present one: what lies under them is ours
   bool lease_call_ = false;              // under way
+  Duration keep_every_{0};               // three times a lease
   Instant keep_at_{0};                   // the lease, again
   Duration pause_ = Duration::zero();
   Instant retry_at_{0};
