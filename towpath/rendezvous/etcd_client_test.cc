@@ -18,6 +18,8 @@ namespace {
 
 using testing::ElementsAre;
 
+constexpr const char* kCreated = R"({"result":{"created":true}})";
+
 class EtcdClientTest : public testing::Test {
  protected:
   void open(Login login = {}) {
@@ -50,7 +52,7 @@ class EtcdClientTest : public testing::Test {
         [&](const Result<std::string>& why) { ended = why.code(); });
   }
 
-  const std::string line = R"({"result":{"created":true}})";
+  const std::string line = kCreated;
   TestGateway first, second;
   std::unique_ptr<Client> client;
   std::vector<Code> answers;
@@ -177,6 +179,19 @@ TEST_F(EtcdEndpointsTest, lease_is_kept_at_the_next_endpoint_while_it_lives) {
   first.reply(next(first, "/v3/lease/grant"), R"({"ID":"7","TTL":"1"})");
   first.reply(next(first, "/v3/kv/put"), "{}");
   EXPECT_THAT(next(second, "/v3/lease/keepalive").body, testing::HasSubstr(R"("7")"));
+}
+
+TEST_F(EtcdEndpointsTest, an_agent_that_only_watches_goes_on_where_etcd_answers) {
+  constexpr std::string_view kNone = R"({"header":{"revision":"5"}})";
+  here->watch([](const Change&) {});
+  first.reply(next(first, "/v3/kv/range"), kNone);
+  const auto stream = next(first, "/v3/watch");
+  first.begin_stream(stream);
+  first.say(stream, cat(kCreated, "\n"));
+  EXPECT_TRUE(soon([&] {
+    if (const auto asked = second.take("/v3/kv/range")) second.reply(*asked, kNone);
+    return second.take("/v3/watch").has_value();
+  }));
 }
 
 }  // namespace

@@ -187,13 +187,28 @@ std::size_t EtcdRendezvous::progress() {
 // What is due now, unless etcd was found away a moment ago.
 void EtcdRendezvous::drive() {
   if (clock_->now() < retry_at_) return;
-  if (seen_ && watcher_.is_off()) watcher_.start();
-  if (entries_.empty()) return;
+  if (seen_ && watcher_.is_off()) {
+    probe_at_ = clock_->now() + Duration(options_.lease_ttl) / 3;
+    watcher_.start();
+  }
+  if (entries_.empty()) return probe();
   if (lease_ == 0) return ask_for_lease();
   if (clock_->now() >= keep_at_) keep_lease();
   for (auto& [name, entry] : entries_)
     if (entry.is_due() && in_flight_ < kMostInFlight)
       entry.settled ? check(name, entry) : bring(name, entry);
+}
+
+// By a question that only an etcd answers that is one with the others.
+void EtcdRendezvous::probe() {
+  if (!watcher_.is_streaming() || clock_->now() < probe_at_) return;
+  if (std::exchange(probe_call_, true)) return;
+  const auto done = [this](const Result<std::string>& body) {
+    probe_call_ = false;
+    body.ok() ? reached() : failed(body.status());
+  };
+  client_->call(etcd::range({.key = keys_.prefix(), .limit = 1, .keys_only = true}), done,
+                Duration(options_.lease_ttl) / 3);
 }
 
 bool EtcdRendezvous::has_due() const {
@@ -324,6 +339,7 @@ void EtcdRendezvous::worked() {
 
 // By a question: etcd answers, which does not prove that it takes what we publish.
 void EtcdRendezvous::reached() {
+  probe_at_ = clock_->now() + Duration(options_.lease_ttl) / 3;
   if (is_out_of_reach(trouble_.code())) recover();
 }
 
@@ -363,6 +379,8 @@ void EtcdRendezvous::arm_timer() {
   for (const auto& [id, fetch] : fetches_) first = std::min(first, fetch.deadline.at());
   if (watcher_.is_streaming()) first = std::min(first, watcher_.next_loss());
   if (seen_ && watcher_.is_off()) first = std::min(first, retry_at_);
+  if (entries_.empty() && watcher_.is_streaming() && !probe_call_)
+    first = std::min(first, std::max(probe_at_, retry_at_));
   if (!entries_.empty() && !lease_call_)
     first = std::min(first, lease_ == 0 || has_due() ? retry_at_ : std::max(keep_at_, retry_at_));
   timer_.arm(first);

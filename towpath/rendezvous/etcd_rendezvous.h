@@ -6,9 +6,11 @@
 // forgotten all; standing() says why it waits, and so does the log, once. Metadata that were
 // fetched before keep working: an etcd is asked for metadata and for nothing else.
 //
-// Three times a lease it asks whether what it has published is there. Metadata that somebody
-// removed is brought again; of two that publish one name the later has it, the first hears so in
-// standing(), and brings its own again once the name is free. A withdrawal removes only ours.
+// Three times a lease it asks whether what it has published is there; one that only watches asks
+// whether etcd answers, since a stream is as quiet where nothing changes as where it is cut off.
+// Metadata that somebody removed is brought again; of two that publish one name the later has it,
+// the first hears so in standing(), and brings its own again once the name is free. A withdrawal
+// removes only ours.
 //
 // Secrets: with a token, metadata lie in etcd encrypted (etcd_cipher.h), and what others leave
 // there is refused and not reported; without one they lie there as they are. The password goes to
@@ -101,6 +103,7 @@ class EtcdRendezvous final : public Rendezvous {
   void keep_lease();
   void kept(std::chrono::seconds ttl);
   void lose_lease();
+  void probe();
   bool has_due() const;
   void bring(const MetadataName& name, Entry& entry);
   void brought(const MetadataName& name, std::uint64_t version, std::int64_t lease,
@@ -136,6 +139,8 @@ class EtcdRendezvous final : public Rendezvous {
   bool lease_call_ = false;              // under way
   Duration keep_every_{0};               // three times a lease
   Instant keep_at_{0};                   // the lease, again
+  bool probe_call_ = false;              // under way
+  Instant probe_at_{0};                  // whether etcd answers, while it is only watched
   Duration pause_ = Duration::zero();
   Instant retry_at_{0};
   Status trouble_;
