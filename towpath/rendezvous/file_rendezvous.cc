@@ -29,6 +29,12 @@ Result<Change> change_in(ConstByteSpan bytes) {
   return Change{std::move(frame.name), std::move(frame.metadata)};
 }
 
+Status too_many(std::size_t examined) {
+  return error(Code::exhausted,
+               cat("there are more than the ", examined, " metadata that are watched"),
+               "give each job a directory of its own");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<FileRendezvous>> FileRendezvous::open(FileRendezvousOptions options,
@@ -182,16 +188,21 @@ void FileRendezvous::watch(ChangeSeen seen) {
 std::size_t FileRendezvous::look_around() {
   look_at_ = clock_->now() + options_.poll_every;
   directory_.take_changes();
-  const auto files = directory_.list();
+  auto files = directory_.list();
   if (!files.ok()) {
     trouble_ = files.status();
     return 0;
   }
+  // What is known keeps its place: what has none counts as withdrawn.
+  std::ranges::partition(*files, [&](const std::string& file) { return known_.contains(file); });
   std::map<std::string, Known> now;
   std::size_t reported = 0;
   for (const std::string& file : *files) {
     if (!file.ends_with(kSuffix) || file.starts_with(sys::kOwnFilePrefix)) continue;
-    if (now.size() >= options_.max_metadata) break;
+    if (now.size() >= options_.max_metadata) {
+      trouble_ = too_many(options_.max_metadata);
+      break;
+    }
     reported += look_at(file, now);
   }
   std::swap(known_, now);

@@ -32,7 +32,7 @@ struct FileRendezvousOptions {
   std::string directory;
   Duration lease = std::chrono::seconds(10);  ///< the same for all who meet there
   Duration poll_every = std::chrono::milliseconds(500);
-  std::size_t max_metadata = 4096;  ///< that are examined while watching
+  std::size_t max_metadata = 4096;  ///< that are watched; others are not, and are trouble
   std::size_t max_fetches = 4096;   ///< that wait for progress()
 };
 

@@ -75,7 +75,7 @@ TEST_F(FileRendezvousTest, watcher_hears_of_others_from_then_on) {
   ASSERT_TRUE(run::eventually([&] { return there_->progress() > 0; }));
   here_.reset();
   ASSERT_TRUE(run::eventually([&] { return there_->progress() > 0; }));
-  EXPECT_THAT(seen_, ElementsAre("a 1", "a 3", "a 2", "a", "a", "before"));
+  EXPECT_THAT(seen_, ElementsAre("a 1", "a 2", "a 3", "a", "a", "before"));
   there_->watch(nullptr);
   EXPECT_EQ(there_->progress(), 0U);
 }
@@ -136,6 +136,20 @@ TEST_F(FileRendezvousTest, what_is_no_metadata_is_refused_or_passed_over) {
   clock_.advance(seconds(1));
   there_->progress();
   EXPECT_THAT(seen_, ElementsAre("a 1"));
+}
+
+TEST_F(FileRendezvousTest, one_too_many_does_not_take_the_place_of_one_that_is_watched) {
+  there_ =
+      FileRendezvous::open({.directory = directory_.path(), .max_metadata = 1}, clock_).value();
+  there_->watch(note());
+  ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
+  clock_.advance(seconds(1));
+  there_->progress();
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(here_->publish(cat("b", i), as_bytes("2")).ok());
+  clock_.advance(seconds(1));
+  there_->progress();
+  EXPECT_THAT(seen_, ElementsAre("a 1"));
+  EXPECT_EQ(there_->standing().trouble.code(), Code::exhausted);
 }
 
 TEST_F(FileRendezvousTest, what_cannot_be_read_counts_as_withdrawn_after_a_lease) {
