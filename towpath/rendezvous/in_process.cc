@@ -13,6 +13,21 @@ void Directory::report_others(const Mailbox* from, const Change& change) {
   }
 }
 
+// Each is reported by its own name: of a part that a mailbox holds as published, the word that it
+// is gone must take that place.
+std::size_t Directory::remove(const Mailbox* owner, const MetadataName* name) {
+  std::size_t count = 0;
+  for (auto each = metadata_.begin(); each != metadata_.end();) {
+    const auto current = each++;
+    const auto& [its_name, entry] = *current;
+    if (entry.owner != owner || (name != nullptr && !covers(*name, its_name))) continue;
+    report_others(owner, {.name = its_name, .metadata = std::nullopt});
+    metadata_.erase(current);
+    ++count;
+  }
+  return count;
+}
+
 Result<std::unique_ptr<InProcess>> InProcess::open(std::shared_ptr<Directory> directory) {
   TOWPATH_TRY(auto waker, run::Waker::open());
   return std::unique_ptr<InProcess>(new InProcess(std::move(directory), std::move(waker)));
@@ -28,14 +43,7 @@ InProcess::InProcess(std::shared_ptr<Directory> directory, std::unique_ptr<run::
 InProcess::~InProcess() {
   const run::MutexLock lock(directory_->mutex_);
   directory_->mailboxes_.erase(&mailbox_);
-  for (auto entry = directory_->metadata_.begin(); entry != directory_->metadata_.end();) {
-    if (entry->second.owner != &mailbox_) {
-      ++entry;
-      continue;
-    }
-    directory_->report_others(&mailbox_, {.name = entry->first, .metadata = std::nullopt});
-    entry = directory_->metadata_.erase(entry);
-  }
+  (void)directory_->remove(&mailbox_, nullptr);
 }
 
 Status InProcess::publish(const MetadataName& name, ConstByteSpan metadata) {
@@ -51,13 +59,8 @@ Status InProcess::publish(const MetadataName& name, ConstByteSpan metadata) {
 
 Status InProcess::withdraw(const MetadataName& name) {
   const run::MutexLock lock(directory_->mutex_);
-  const std::size_t gone = std::erase_if(directory_->metadata_, [&](const auto& entry) {
-    return entry.second.owner == &mailbox_ && covers(name, entry.first);
-  });
-  if (gone == 0)
-    return error(Code::not_found, cat(to_string(name), " was not published from here"));
-  directory_->report_others(&mailbox_, {.name = name, .metadata = std::nullopt});
-  return {};
+  if (directory_->remove(&mailbox_, &name) > 0) return {};
+  return error(Code::not_found, cat(to_string(name), " was not published from here"));
 }
 
 Result<Bytes> InProcess::look_up(const MetadataName& name) {

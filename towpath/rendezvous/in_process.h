@@ -42,6 +42,8 @@ class Directory {
   };
 
   void report_others(const Mailbox* from, const Change& change) TOWPATH_REQUIRES(mutex_);
+  /// Of those that `owner` published: what withdrawing `name` withdraws; null: all. How many.
+  std::size_t remove(const Mailbox* owner, const MetadataName* name) TOWPATH_REQUIRES(mutex_);
 
   run::Mutex mutex_;
   std::map<MetadataName, Entry> metadata_ TOWPATH_GUARDED_BY(mutex_);

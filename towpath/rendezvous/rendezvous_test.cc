@@ -210,6 +210,19 @@ TEST(InProcessTest, watcher_hears_of_others_but_not_of_itself) {
   EXPECT_EQ(there->progress(), 0U);
 }
 
+TEST(InProcessTest, part_that_was_withdrawn_with_all_is_not_seen_after_it) {
+  auto directory = std::make_shared<Directory>();
+  auto here = InProcess::open(directory).value();
+  auto there = InProcess::open(directory).value();
+  Seen seen;
+  there->watch(note_in(seen));
+  ASSERT_TRUE(here->publish("a", as_bytes("full")).ok());
+  ASSERT_TRUE(here->publish({"a", "part"}, as_bytes("part")).ok());
+  ASSERT_TRUE(here->withdraw("a").ok());
+  there->progress();
+  EXPECT_EQ(seen, (Seen{{"a", "withdrawn"}, {"a", "withdrawn"}}));
+}
+
 TEST(InProcessTest, agents_on_many_threads_find_each_other) {
   auto directory = std::make_shared<Directory>();
   const sys::SystemClock clock;
