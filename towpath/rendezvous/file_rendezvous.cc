@@ -228,6 +228,7 @@ std::size_t FileRendezvous::look_at(const std::string& file, std::map<std::strin
   const auto left = read_metadata(file);
   if (!left.ok()) return miss(file, left.status(), now);
   const Change& change = left->change;
+  if (file_of(change.name) != file) return 0;  // a copy, say, which nobody would fetch either
   const auto own = own_.find(change.name);
   if (own != own_.end() && is_ours(change.name, own->second)) return 0;
   known.name = change.name;

@@ -133,9 +133,23 @@ TEST_F(FileRendezvousTest, what_is_no_metadata_is_refused_or_passed_over) {
   ASSERT_EQ(rename(directory_.file("a.metadata").c_str(), directory_.file("b.metadata").c_str()),
             0);
   EXPECT_EQ(ask(*here_, "b").code(), Code::not_found) << "metadata under another name";
+  ASSERT_TRUE(here_->publish("c", as_bytes("2")).ok());
   clock_.advance(seconds(1));
   there_->progress();
-  EXPECT_THAT(seen_, ElementsAre("a 1"));
+  EXPECT_THAT(seen_, ElementsAre("c 2"));
+}
+
+TEST_F(FileRendezvousTest, copy_of_metadata_stands_for_nobody) {
+  there_->watch(note());
+  ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
+  const std::string copy = directory_.file("copy.metadata");
+  std::ofstream(copy) << std::ifstream(directory_.file("a.metadata")).rdbuf();
+  clock_.advance(seconds(1));
+  there_->progress();
+  ASSERT_EQ(unlink(copy.c_str()), 0);
+  clock_.advance(seconds(1));
+  there_->progress();
+  EXPECT_THAT(seen_, ElementsAre("a 1")) << "it lives";
 }
 
 TEST_F(FileRendezvousTest, one_too_many_does_not_take_the_place_of_one_that_is_watched) {
