@@ -1,3 +1,5 @@
+#include <iterator>
+
 #include <towpath/memory/registered.h>
 
 namespace towpath::memory::internal {
@@ -6,9 +8,11 @@ bool is_known(const Registration& registration, const Registrar& registrar,
               const RegisterOptions& options) {
   if (!registration.is_registered() || registration.agent_name() != registrar.name()) return false;
   const auto have = registration.backends();
-  return std::ranges::all_of(options.backends, [&](const std::string& wanted) {
+  const auto there = std::ranges::count_if(options.backends, [&](const std::string& wanted) {
     return std::ranges::find(have, wanted) != have.end();
   });
+  const bool one_will_do = options.any_of_named && there > 0;
+  return one_will_do || there == std::ssize(options.backends);
 }
 
 Status known_elsewhere(const Registration& registration, const Registrar& registrar) {

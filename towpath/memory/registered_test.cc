@@ -211,6 +211,9 @@ TEST_F(RegisteredTest, registering_again_is_no_work) {
   EXPECT_TRUE(again->is_registered());
   auto named = register_with(*std::move(again), *agent, {.backends = {"fake"}});
   ASSERT_TRUE(named.ok());
+  auto either = register_with(*std::move(named), *agent,
+                              {.backends = {"rdma", "fake"}, .any_of_named = true});
+  ASSERT_TRUE(either.ok()) << "one of them takes it";
   EXPECT_THAT(log_.events(), ElementsAre("register a"));
 }
 
