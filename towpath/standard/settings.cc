@@ -2,8 +2,10 @@
 #include <array>
 #include <charconv>
 #include <string_view>
+#include <utility>
 
 #include <towpath/core/format.h>
+#include <towpath/core/words.h>
 #include <towpath/standard/settings.h>
 
 namespace towpath::standard {
@@ -57,13 +59,13 @@ bool read(std::string_view text, std::optional<telemetry::Level>& into) {
 }
 
 bool read(std::string_view text, std::vector<std::string>& into) {
-  into.clear();
-  while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    if (comma > 0) into.emplace_back(text.substr(0, comma));
-    text.remove_prefix(std::min(comma + 1, text.size()));
-  }
-  return !into.empty();
+  std::vector<std::string> words;
+  for (std::string_view word = next_word(text, ", \t"); !word.empty();
+       word = next_word(text, ", \t"))
+    words.emplace_back(word);
+  if (words.empty()) return false;
+  into = std::move(words);
+  return true;
 }
 
 // ---- names ----

@@ -44,6 +44,13 @@ TEST(SettingsTest, our_own_prefix_wins) {
   EXPECT_THAT(read.etcd_endpoints, ElementsAre("http://b:1"));
 }
 
+TEST(SettingsTest, list_that_cannot_be_read_leaves_the_other_prefix_its_own) {
+  const Settings read = Settings::from(
+      {{"NIXL_ETCD_ENDPOINTS", "http://a:1, http://b:2"}, {"TOWPATH_ETCD_ENDPOINTS", ","}});
+  EXPECT_THAT(read.etcd_endpoints, ElementsAre("http://a:1", "http://b:2"));
+  EXPECT_THAT(read.remarks, ElementsAre(Remark{"TOWPATH_ETCD_ENDPOINTS", "cannot be read: ','"}));
+}
+
 TEST(SettingsTest, what_cannot_be_read_or_means_nothing_is_remarked_on) {
   const Settings read = Settings::from({{"NIXL_LOG_LEVEL", "LOUD"},
                                         {"NIXL_PLUGIN_DIR", ""},
