@@ -7,6 +7,7 @@
 #include <towpath/core/format.h>
 #include <towpath/core/words.h>
 #include <towpath/standard/settings.h>
+#include <towpath/standard/shmem_environment.h>
 
 namespace towpath::standard {
 namespace {
@@ -129,12 +130,16 @@ Reading read_variable(std::string_view name, std::string_view value, Settings& i
 }
 
 struct Known {
-  std::string_view begin;  // of names after the prefix
-  std::string_view why;    // empty: not worth a word
+  std::string_view name;  // after the prefix; with a '_' behind it what names begin with
+  std::string_view why;   // empty: not worth a word
+
+  bool is(std::string_view other) const {
+    return name.ends_with('_') ? other.starts_with(name) : other == name;
+  }
 };
 
 // What others read, or what NIXL reads and Towpath has no use for.
-constexpr std::array<Known, 13> kWithoutEffect = {{
+constexpr std::array<Known, 12> kWithoutEffect = {{
     {"PREFIX", ""},             // nixl-sys, when it is built
     {"NO_STUBS_FALLBACK", ""},  // the same
     {"TEST_", ""},              // its tests
@@ -150,7 +155,6 @@ constexpr std::array<Known, 13> kWithoutEffect = {{
     {"CONFIG_FILE", ""},  // config_file.h
     {"TRACE_BACKENDS", "there are no trace plug-ins; see the flight recorder"},
     {"TELEMETRY_", ""},  // telemetry_environment.h
-    {"SHMEM_", ""},      // shmem_environment.h
     {"COMMAND", ""},     // of Python: the command that serves (towpath/_server.py)
     {"SECURITY", ""},    // wire_security.h, compat/nixl/backends.h
 }};
@@ -158,8 +162,9 @@ constexpr std::array<Known, 13> kWithoutEffect = {{
 std::optional<std::string> remark_on_unknown(std::string_view prefix, std::string_view name) {
   if (prefix != kOurPrefix && (name.starts_with("SHMEM_") || name == "SECURITY"))
     return cat("has no effect: it is called ", kOurPrefix, name);
+  if (is_shmem_variable(name)) return std::nullopt;
   for (const Known& known : kWithoutEffect) {
-    if (!name.starts_with(known.begin)) continue;
+    if (!known.is(name)) continue;
     if (known.why.empty()) return std::nullopt;
     return cat("has no effect: ", known.why);
   }

@@ -59,6 +59,11 @@ TEST(SettingsTest, what_cannot_be_read_or_means_nothing_is_remarked_on) {
                                         {"NIXL_TCPSTORE_ENDPOINT", "host:1"},
                                         {"NIXL_SPEED", "high"},
                                         {"NIXL_PREFIX", "somewhere"},
+                                        {"TOWPATH_SECURITY", "tls"},
+                                        {"TOWPATH_SECURITY_LEVEL", "tls"},
+                                        {"TOWPATH_SHMEM_HEAP", "64M"},
+                                        {"TOWPATH_SHMEM_PE", "0"},
+                                        {"TOWPATH_SHMEM_HUGEPAGES", "required"},
                                         {"TOWPATH_SPEED", "high"}});
   std::vector<std::string> said;
   for (const auto& [variable, why] : read.remarks) said.push_back(variable + " " + why);
@@ -67,7 +72,9 @@ TEST(SettingsTest, what_cannot_be_read_or_means_nothing_is_remarked_on) {
       ElementsAre("NIXL_ETCD_NAMESPACE cannot be read: ''", "NIXL_LOG_LEVEL cannot be read: 'LOUD'",
                   "NIXL_PLUGIN_DIR cannot be read: ''", "NIXL_SPEED is not known",
                   HasSubstr("NIXL_TCPSTORE_ENDPOINT has no effect: "),
-                  "NIXL_TRANSFER_TIMEOUT_MS cannot be read: '0'", "TOWPATH_SPEED is not known"));
+                  "NIXL_TRANSFER_TIMEOUT_MS cannot be read: '0'",
+                  "TOWPATH_SECURITY_LEVEL is not known", "TOWPATH_SHMEM_HUGEPAGES is not known",
+                  "TOWPATH_SPEED is not known"));
 }
 
 TEST(SettingsTest, deadline_that_holds_when_nobody_gives_one_is_that_of_a_node) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <optional>
@@ -83,6 +85,13 @@ std::vector<Setting> shmem_settings() {
        "between PEs of several hosts", true}};
   for (Setting& setting : all) setting.is_variable = true;
   return all;
+}
+
+bool is_shmem_variable(std::string_view name) noexcept {
+  constexpr std::array<std::string_view, 8> kAll = {kPe,   kJob,  kHeap, kHugePages,
+                                                    kNode, kMeet, kPes,  kNetwork};
+  return std::ranges::any_of(
+      kAll, [&](std::string_view whole) { return whole.substr(kOurPrefix.size()) == name; });
 }
 
 std::string heap_variable(const Environment& environment) {

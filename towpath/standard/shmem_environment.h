@@ -38,6 +38,9 @@ namespace towpath::standard {
 /// What a user may set of symmetric memory; the rest is `towpath run`'s.
 std::vector<Setting> shmem_settings();
 
+/// Whether it is one of those above, written without TOWPATH_.
+bool is_shmem_variable(std::string_view name) noexcept;
+
 /// Of PEs on one host: who is invited to a job over several has an invitation. Alone when nothing
 /// is said. The descriptors stay open, but pass to no further program.
 /// Errors: invalid_argument (a variable that cannot be read), not_ready (descriptors that are not
