@@ -42,9 +42,11 @@ struct ConfigFile {
 /// line.
 Result<ConfigFile> parse_config_file(std::string_view text, std::string path);
 
-inline constexpr Setting kConfigFileSetting{"CONFIG_FILE", "a file",
-                                            "$HOME/.nixl.cfg, /etc/nixl.cfg",
-                                            "says the same as variables, which win"};
+inline constexpr Setting kConfigFileSetting{.name = "CONFIG_FILE",
+                                            .values = "a file",
+                                            .unset = "$HOME/.nixl.cfg, /etc/nixl.cfg",
+                                            .what = "says the same as variables, which win",
+                                            .is_variable = true};
 
 inline constexpr const char* kSystemConfigFile = "/etc/nixl.cfg";
 /// A HOME that this user may not enter has no file; a remark says so. Errors: as parse_config_file;

@@ -34,9 +34,12 @@ Environment below(const Environment& environment, const Environment& file) {
 std::vector<Remark> without_effect(const Environment& file) {
   std::vector<Remark> remarks;
   for (const Setting& setting : known_settings()) {
-    const std::string name = cat(kOurPrefix, setting.name);
-    if (setting.is_variable && file.contains(name))
-      remarks.push_back({name, "has no effect: it is read from the environment alone"});
+    for (const std::string_view prefix : kVariablePrefixes) {
+      const std::string name = cat(prefix, setting.name);
+      const bool is_one = setting.is_variable && (!setting.is_ours || prefix == kOurPrefix);
+      if (is_one && file.contains(name))
+        remarks.push_back({name, "has no effect: it is read from the environment alone"});
+    }
   }
   return remarks;
 }

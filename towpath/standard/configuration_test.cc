@@ -99,6 +99,18 @@ TEST_F(ConfigurationTest, a_file_may_ask_for_encryption_and_not_for_what_pes_rea
   EXPECT_EQ(source_of("SHMEM_HEAP"), "");
 }
 
+TEST_F(ConfigurationTest, a_file_cannot_name_another) {
+  const auto reported = configured("NIXL_CONFIG_FILE = \"/other.cfg\"\n").value();
+  EXPECT_THAT(
+      reported.warnings,
+      ElementsAre(
+          cat(path_, ":1: NIXL_CONFIG_FILE has no effect: it is read from the environment alone")));
+  const auto all = given_settings({}, path_).value();
+  const auto given = std::ranges::find(all, "CONFIG_FILE",
+                                       [](const GivenSetting& one) { return one.setting.name; });
+  EXPECT_EQ(given->source, "");
+}
+
 TEST_F(ConfigurationTest, every_setting_is_known_once_and_its_source_is_named) {
   std::ofstream(path_) << "NIXL_LOG_LEVEL = \"info\"\nNIXL_ETCD_NAMESPACE = \"/kv/\"\n";
   const Environment environment{{"NIXL_LISTEN_HOST", "10.0.0.1"},
