@@ -13,6 +13,7 @@ constexpr std::string_view kSuffix = ".metadata";
 constexpr std::size_t kMaxFileName = 200;  // of 255, with its suffix
 constexpr int kTouchesPerLease = 3;
 constexpr int kLeasesOfTheDead = 10;
+constexpr Duration kLongestLease = std::chrono::hours(24);
 
 std::string file_of(const MetadataName& name) {
   // ',' is never in a path_safe name, and '=' neither.
@@ -42,6 +43,10 @@ Result<std::unique_ptr<FileRendezvous>> FileRendezvous::open(FileRendezvousOptio
   if (options.lease < std::chrono::seconds(1))
     return error(Code::invalid_argument, "a lease of less than a second",
                  "file systems report the age of a file no finer: use ttl=1 or more");
+  if (options.lease > kLongestLease)
+    return error(Code::invalid_argument,
+                 cat("a lease of ", options.lease / std::chrono::seconds(1), " s"),
+                 "use 1 second to a day");
   TOWPATH_TRY(sys::SharedDirectory directory, sys::SharedDirectory::open(options.directory));
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());

@@ -38,8 +38,8 @@ struct FileRendezvousOptions {
 
 class FileRendezvous final : public Rendezvous {
  public:
-  /// `clock` must outlive it. Errors: invalid_argument (a lease of less than a second),
-  /// SharedDirectory::open's.
+  /// `clock` must outlive it. Errors: invalid_argument (a lease of less than a second, or of more
+  /// than a day), SharedDirectory::open's.
   static Result<std::unique_ptr<FileRendezvous>> open(FileRendezvousOptions options,
                                                       const Clock& clock);
   /// Removes what was published from here.

@@ -47,13 +47,15 @@ std::string_view take_until(std::string_view& text, char mark) {
 
 std::span<const std::string_view> options_of(std::string_view scheme) {
   static constexpr std::array<std::string_view, 4> kTcp = {"token-file", "ca", "cert", "key"};
-  static constexpr std::array<std::string_view, 6> kEtcd = {"token-file", "password-file", "ca",
-                                                            "cert",       "key",           "ttl"};
+  static constexpr std::array<std::string_view, 6> kEtcds = {"token-file", "password-file", "ttl",
+                                                             "ca",         "cert",          "key"};
+  static constexpr auto kEtcd = std::span(kEtcds).first<3>();
   static constexpr std::array<std::string_view, 1> kFile = {"ttl"};
   if (scheme == "tcp") return kTcp;
   if (scheme == "file") return kFile;
-  return scheme.starts_with("etcd") ? std::span<const std::string_view>(kEtcd)
-                                    : std::span<const std::string_view>();
+  if (scheme == "etcds") return kEtcds;
+  return scheme == "etcd" ? std::span<const std::string_view>(kEtcd)
+                          : std::span<const std::string_view>();
 }
 
 Status parse_options(std::string_view url, std::string_view text, RendezvousUrl& into) {
@@ -64,7 +66,8 @@ Status parse_options(std::string_view url, std::string_view text, RendezvousUrl&
     if (std::ranges::find(known, name) == known.end())
       return not_a_url(url, cat(into.scheme, ": has no option '", printable(name), "'"));
     if (pair.empty()) return not_a_url(url, cat("option ", name, " has no value"));
-    into.options[std::string(name)] = pair;
+    if (!into.options.emplace(name, pair).second)
+      return not_a_url(url, cat("option ", name, " stands there twice"));
   }
   return {};
 }
@@ -79,6 +82,8 @@ Status parse_etcd(std::string_view url, std::string_view place, RendezvousUrl& i
   }
   if (into.user.find(':') != std::string::npos)
     return not_a_url("etcd://...", "a password stands in password-file=PATH, not in the address");
+  if (into.user.empty() && into.options.contains("password-file"))
+    return not_a_url(url, "its password is nobody's: write etcd://user@host/namespace");
   if (hosts.empty() || hosts.find_first_of(" \t\"'<>\\?#") != std::string_view::npos)
     return not_a_url(url, "it has no host");
   into.place = hosts;
@@ -96,11 +101,12 @@ Result<std::string> read_secret(const std::string& path) {
   return std::string(sys::trimmed(text));
 }
 
-// One that is no number is 0, which each kind refuses.
+// One that is no number is 0, which each kind refuses, as it does more than a day.
 std::optional<std::chrono::seconds> ttl_of(const RendezvousUrl& url) {
+  constexpr std::uint64_t kMost = 1'000'000'000;  // that a Duration holds
   const std::string ttl = option(url, "ttl");
   if (ttl.empty()) return std::nullopt;
-  return std::chrono::seconds(std::min<std::uint64_t>(sys::parse_number(ttl).value_or(0), 86400));
+  return std::chrono::seconds(std::min(sys::parse_number(ttl).value_or(0), kMost));
 }
 
 Opened open_hosted_rendezvous(std::string_view text, const RendezvousUrl& url, const Clock& clock,

@@ -7,8 +7,8 @@
 //   etcd://[user@]host:port[,...]/ns   an etcd; etcds:// with TLS
 //
 // After a `?`, joined by `&`: token-file=PATH (tcp, etcd); password-file (etcd); ca, cert, key
-// (paths: tcp, etcd), ttl=SECONDS (etcd, file). Secrets are read from files, since everybody may
-// see a command line. What is at the loopback needs no token, nor certificates
+// (paths: tcp, etcds), ttl=SECONDS (etcd, file). Each once. Secrets are read from files, since
+// everybody may see a command line. What is at the loopback needs no token, nor certificates
 // (metadata_security.h); an etcd of another host needs a token or TLS. Thread: any.
 #pragma once
 

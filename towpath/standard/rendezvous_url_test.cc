@@ -53,6 +53,9 @@ TEST(RendezvousUrlTest, what_is_none_is_refused_with_the_forms_that_are) {
                           "etcd://me:secret@h/n?color=red",
                           "http://me:secret@h/n",
                           "tcp://h:1?ttl=5",
+                          "tcp://h:1?token-file=/a&token-file=/b",
+                          "etcd://h/n?ca=/c.pem",
+                          "etcd://h/n?password-file=/p",
                           "unix:@name?token-file=/t"}) {
     const auto url = parse_rendezvous_url(bad);
     EXPECT_EQ(url.code(), Code::invalid_argument) << bad;
@@ -83,6 +86,8 @@ TEST(RendezvousUrlTest, what_cannot_be_opened_says_why) {
   EXPECT_EQ(open_rendezvous("tcp://127.0.0.1:1?cert=/x", clock).code(), Code::invalid_argument);
   EXPECT_EQ(open_rendezvous("etcds://h/n?ttl=soon", clock).code(), Code::invalid_argument);
   EXPECT_EQ(open_rendezvous("file:/tmp?ttl=soon", clock).code(), Code::invalid_argument);
+  for (const char* day : {"file:/tmp?ttl=86401", "etcds://h/n?ttl=86401"})
+    EXPECT_EQ(open_rendezvous(day, clock).status().message(), "a lease of 86401 s") << day;
   EXPECT_FALSE(open_rendezvous("file:/dev/null/x", clock).ok());
   EXPECT_EQ(open_rendezvous("etcd://10.0.0.1/n", clock).code(), Code::denied) << "in plain text";
   EXPECT_EQ(open_rendezvous("etcd://h/n?token-file=/none/such", clock).code(), Code::not_found);
