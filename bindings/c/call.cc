@@ -1,5 +1,6 @@
 #include "bindings/c/call.h"
 
+#include <cstdint>
 #include <new>
 
 namespace towpath::c {
@@ -37,7 +38,12 @@ using towpath::Code;
 const char* towpath_version(void) { return TOWPATH_VERSION; }
 
 const char* towpath_code_name(towpath_code_t code) {
-  return towpath::name_of(static_cast<Code>(code)).data();  // names are literals
+  // By its bytes: a caller's number may be none that the enumeration can hold.
+  unsigned number = 0;
+  static_assert(sizeof number == sizeof code);
+  std::memcpy(&number, &code, sizeof number);
+  constexpr unsigned kNone = UINT8_MAX;
+  return towpath::name_of(static_cast<Code>(std::min(number, kNone))).data();  // names are literals
 }
 
 void towpath_free(void* handed_out) { std::free(handed_out); }

@@ -376,6 +376,7 @@ int main(void) {
   for (int layer = 0; layer < kLayers; ++layer) caches[layer] = calloc(1, kCache);
   CHECK(strlen(towpath_version()) > 0);
   CHECK(strcmp(towpath_code_name(TOWPATH_CORRUPT), "corrupt") == 0);
+  CHECK(strcmp(towpath_code_name((towpath_code_t)256), "unknown") == 0);
   connector(kv);
   peers();
   blobs(kept);
