@@ -45,7 +45,9 @@ towpath_code_t towpath_blobs_length(towpath_blobs_t* blobs, const char* name, ui
 towpath_code_t towpath_blobs_restore(towpath_blobs_t* blobs, const char* name, const char* context,
                                      void* into, size_t length, towpath_error_t* error) {
   auto* const bytes = static_cast<std::byte*>(into);
-  return call(error, given(blobs, name) && given_array(bytes, length), [&] {
+  const bool well_formed = given(blobs, name) && given_array(bytes, length);
+  if (!well_formed && into != nullptr) std::memset(into, 0, length);  // as after other failures
+  return call(error, well_formed, [&] {
     return blobs->store->restore({name, text_or_none(context)}, {bytes, length});
   });
 }

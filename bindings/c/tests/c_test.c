@@ -362,6 +362,10 @@ static void blobs(const char* directory) {
   memset(back, 9, sizeof back);
   IS(towpath_blobs_restore(store, "chat", "a model", back, sizeof back, &failure), TOWPATH_CORRUPT);
   CHECK(back[0] == 0 && back[999] == 0);
+  memset(back, 9, sizeof back);
+  IS(towpath_blobs_restore(store, NULL, NULL, back, sizeof back, &failure),
+     TOWPATH_INVALID_ARGUMENT);
+  CHECK(back[0] == 0 && back[999] == 0);
   OK(towpath_blobs_remove(store, "chat", &failure));
   IS(towpath_blobs_length(store, "chat", &length, &failure), TOWPATH_NOT_FOUND);
   towpath_blobs_close(store);
