@@ -1,4 +1,6 @@
 #include <towpath/compat/kvbm/connector.h>
+#include <towpath/core/checked.h>
+#include <towpath/core/format.h>
 #include <towpath/memory/borrowed.h>
 #include <towpath/standard/connector_words.h>
 
@@ -61,13 +63,18 @@ Result<standard::ConnectorNodeOptions> options_of(const towpath_worker_options_t
   if (!given_array(reported.caches, reported.cache_count) ||
       !given_array(reported.lengths, reported.cache_count))
     return error(Code::invalid_argument, "a worker without caches", "point to them");
+  const auto inner_dim = checked_multiply(reported.num_heads, reported.head_dim);
+  if (!inner_dim)
+    return error(Code::out_of_range,
+                 cat(reported.num_heads, " heads of ", reported.head_dim, " elements"),
+                 "set num_heads and head_dim to those of this rank");
   standard::ConnectorNodeOptions options{
       .name_space = text_or_none(reported.name_space),
       .config = {.num_blocks = reported.num_blocks,
                  .num_layers = reported.num_layers,
                  .outer_dim = reported.outer_dim,
                  .page_size = reported.tokens_per_block,
-                 .inner_dim = reported.num_heads * reported.head_dim,
+                 .inner_dim = *inner_dim,
                  .dtype_width_bytes = reported.element_bytes,
                  .num_heads = reported.num_heads,
                  .format = static_cast<layout::BlockFormat>(reported.format)},

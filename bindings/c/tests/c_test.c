@@ -338,6 +338,27 @@ static void peers(void) {
   towpath_scheduler_close(scheduler);
 }
 
+/* Its heads and their width make the right product, once what does not fit is cut off. */
+static void a_shape_that_wraps_is_refused(void) {
+  const uint64_t lengths[kLayers] = {kCache, kCache};
+  towpath_worker_options_t options = TOWPATH_INIT(towpath_worker_options_t);
+  options.num_blocks = kBlocks;
+  options.num_layers = kLayers;
+  options.outer_dim = 2;
+  options.tokens_per_block = kTokens;
+  options.num_heads = kHeads;
+  options.head_dim = (UINT64_C(1) << 63) + kDim;
+  options.element_bytes = kWidth;
+  options.kind = TOWPATH_LAYER_SEPARATE_BLOCK_SECOND;
+  options.caches = (void* const*)caches;
+  options.lengths = lengths;
+  options.cache_count = kLayers;
+  options.host_blocks = 16;
+  towpath_worker_t* worker = NULL;
+  IS(towpath_worker_open(&options, &worker, &failure), TOWPATH_OUT_OF_RANGE);
+  CHECK(worker == NULL);
+}
+
 static void blobs(const char* directory) {
   towpath_blobs_t* store = NULL;
   OK(towpath_blobs_open(directory, &store, &failure));
@@ -383,6 +404,7 @@ int main(void) {
   CHECK(strcmp(towpath_code_name((towpath_code_t)256), "unknown") == 0);
   connector(kv);
   peers();
+  a_shape_that_wraps_is_refused();
   blobs(kept);
   for (int layer = 0; layer < kLayers; ++layer) free(caches[layer]);
   snprintf(command, sizeof command, "rm -rf '%s'", folder);
