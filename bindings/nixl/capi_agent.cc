@@ -1,4 +1,6 @@
 // Agents: create, destroy.
+#include <cstdint>
+
 #include <towpath/core/format.h>
 
 #include "bindings/nixl/call.h"
@@ -7,6 +9,12 @@
 using namespace towpath::nixl;
 
 namespace {
+
+// What is no port would be one once it was cut to 16 bits.
+bool can_listen(const nixl_capi_agent_config_t& config) {
+  return !config.enable_listen_thread ||
+         (config.listen_port >= 0 && config.listen_port <= UINT16_MAX);
+}
 
 nixl_capi_status_t open(AgentOptions options, nixl_capi_agent_t* agent) {
   options.environment = towpath::standard::read_environment();
@@ -23,7 +31,7 @@ extern "C" {
 nixl_capi_status_t nixl_capi_create_configured_agent(const char* name,
                                                      const nixl_capi_agent_config_t* cfg,
                                                      nixl_capi_agent_t* agent) {
-  return call(given(name, cfg, agent), [&] {
+  return call(given(name, cfg, agent) && can_listen(*cfg), [&] {
     return open({.name = name,
                  .progress_thread = cfg->enable_prog_thread,
                  .listens = cfg->enable_listen_thread,

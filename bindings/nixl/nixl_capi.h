@@ -102,7 +102,8 @@ typedef struct nixl_capi_xfer_telemetry_s* nixl_capi_xfer_telemetry_t;
 
 /* ---- Agents ---------------------------------------------------------------------------------- */
 
-/* `name` is 1 to 16384 bytes. BACKEND: an empty name, or the listener cannot be opened. */
+/* `name` is 1 to 16384 bytes. BACKEND: an empty name, or the listener cannot be opened.
+   INVALID_PARAM: it is to listen at a port that is none. */
 nixl_capi_status_t nixl_capi_create_configured_agent(const char* name,
                                                      const nixl_capi_agent_config_t* cfg,
                                                      nixl_capi_agent_t* agent);

@@ -33,6 +33,18 @@ static void agents_need_a_name(void) {
   CHECK(agent == NULL);
 }
 
+static void ports_that_are_none_are_refused(void) {
+  nixl_capi_agent_config_t config = {.enable_listen_thread = true, .listen_port = 65536};
+  nixl_capi_agent_t agent = NULL;
+  INVALID(nixl_capi_create_configured_agent("alone", &config, &agent));
+  config.listen_port = -1;
+  INVALID(nixl_capi_create_configured_agent("alone", &config, &agent));
+  CHECK(agent == NULL);
+  config.enable_listen_thread = false;
+  OK(nixl_capi_create_configured_agent("alone", &config, &agent)); /* it is not used */
+  OK(nixl_capi_destroy_agent(agent));
+}
+
 static void names_may_be_long(void) {
   enum { kLong = 10000, kLongest = 16384 };
   static char name[kLongest + 2];
@@ -245,10 +257,12 @@ static void what_no_variable_says_the_configuration_file_does(void) {
 const struct test_case agent_cases[] = {
     {"agent.agents_come_and_go", agents_come_and_go},
     {"agent.agents_need_a_name", agents_need_a_name},
+    {"agent.ports_that_are_none_are_refused", ports_that_are_none_are_refused},
     {"agent.names_may_be_long", names_may_be_long},
     {"agent.plugins_are_listed_by_the_names_that_users_know",
      plugins_are_listed_by_the_names_that_users_know},
-    {"agent.plugins_report_their_memory_and_parameters", plugins_report_their_memory_and_parameters},
+    {"agent.plugins_report_their_memory_and_parameters",
+     plugins_report_their_memory_and_parameters},
     {"agent.backends_are_created_once", backends_are_created_once},
     {"agent.parameters_of_nixls_plugins_are_no_mistakes",
      parameters_of_nixls_plugins_are_no_mistakes},
