@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 
 #include <nlohmann/json.hpp>
@@ -49,6 +50,12 @@ std::int64_t number(const Json& json, const char* name) {
   std::int64_t read = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), read);
   return failed == std::errc() && end == text.data() + text.size() ? read : 0;
+}
+
+// Of a lease: etcd grants no longer ones (its lease.MaxLeaseTTL), and a Duration holds no longer.
+std::chrono::seconds ttl(const Json& json) {
+  constexpr std::int64_t kLongest = 9'000'000'000;
+  return std::chrono::seconds(std::min(number(json, "TTL"), kLongest));
 }
 
 std::string text(const Json& json, const char* name) {
@@ -112,7 +119,7 @@ Call grant(std::chrono::seconds ttl) {
 
 Result<Lease> parse_grant(std::string_view body) {
   TOWPATH_TRY(const Json json, parse(body));
-  const Lease lease{number(json, "ID"), std::chrono::seconds(number(json, "TTL"))};
+  const Lease lease{number(json, "ID"), ttl(json)};
   if (lease.id == 0 || lease.ttl.count() <= 0) return not_etcd("a lease without number", body);
   return lease;
 }
@@ -123,7 +130,7 @@ Result<Lease> parse_keep_alive(std::string_view body) {
   TOWPATH_TRY(const Json json, parse(body));
   const Json& result = member(json, "result");
   if (!result.is_object()) return not_etcd("no word of a lease", body);
-  return Lease{number(result, "ID"), std::chrono::seconds(number(result, "TTL"))};
+  return Lease{number(result, "ID"), ttl(result)};
 }
 
 Call revoke(LeaseId lease) { return {"/v3/lease/revoke", written({{"ID", cat(lease)}})}; }

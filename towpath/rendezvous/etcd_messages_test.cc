@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <towpath/core/clock.h>
 #include <towpath/rendezvous/etcd_keys.h>
 #include <towpath/rendezvous/etcd_messages.h>
 
@@ -38,6 +39,10 @@ TEST(EtcdMessagesTest, answers_are_read) {
   EXPECT_EQ(parse_grant(R"({"ID":"7","TTL":"10"})")->ttl.count(), 10);
   EXPECT_EQ(parse_keep_alive(R"({"result":{"ID":"7","TTL":"9"}})")->ttl.count(), 9);
   EXPECT_EQ(parse_keep_alive(R"({"result":{"ID":"7"}})")->ttl.count(), 0) << "it is no more";
+  for (const auto& longest :
+       {parse_grant(R"({"ID":"7","TTL":"9223372036854775807"})"),
+        parse_keep_alive(R"({"result":{"ID":"7","TTL":"9223372036854775807"}})")})
+    EXPECT_EQ(Duration(longest->ttl), std::chrono::seconds(9'000'000'000)) << "no more fits";
   EXPECT_EQ(parse_token(R"({"token":"abc.1"})").value(), "abc.1");
   EXPECT_EQ(parse_token("{\"token\":\"a\\r\\nX: y\"}").code(), Code::corrupt);
 }
