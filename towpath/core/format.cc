@@ -2,6 +2,7 @@
 #include <cctype>
 #include <cmath>
 
+#include <towpath/core/checked.h>
 #include <towpath/core/format.h>
 
 namespace towpath {
@@ -75,7 +76,7 @@ Result<std::uint64_t> parse_bytes(std::string_view text) {
     return fail("it does not begin with a number");
   if (number < 0) return fail("it is negative");
   std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
-  double factor = 1;
+  std::uint64_t factor = 1;
   if (!unit.empty()) {
     constexpr std::string_view kLetters = "BKMGTP";
     const auto power =
@@ -85,9 +86,17 @@ Result<std::uint64_t> parse_bytes(std::string_view text) {
     if (power != 0 && !(unit.empty() || unit == "B" || unit == "b" || unit == "iB" || unit == "ib"))
       return fail("the unit is unknown");
     if (power == 0 && !unit.empty()) return fail("the unit is unknown");
-    factor = std::pow(1024.0, static_cast<double>(power));
+    factor <<= 10 * power;
   }
-  const double bytes = number * factor;
+  // A whole number as it is written: a double has 53 bits.
+  std::uint64_t whole = 0;
+  if (const auto [end, cut] = std::from_chars(text.data(), rest, whole);
+      cut == std::errc() && end == rest) {
+    const auto exact = checked_multiply(whole, factor);
+    if (exact) return *exact;
+    return fail("it does not fit 64 bits");
+  }
+  const double bytes = number * static_cast<double>(factor);
   if (bytes >= 18446744073709551616.0) return fail("it does not fit 64 bits");
   return static_cast<std::uint64_t>(bytes);
 }

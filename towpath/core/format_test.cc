@@ -24,6 +24,8 @@ TEST(FormatTest, sizes_parse_with_the_usual_units) {
   EXPECT_EQ(parse_bytes("64KiB").value(), 65536U);
   EXPECT_EQ(parse_bytes("1.5g").value(), 3ULL << 29);
   EXPECT_EQ(parse_bytes("7B").value(), 7U);
+  EXPECT_EQ(parse_bytes("9007199254740993").value(), (1ULL << 53) + 1) << "to the last byte";
+  EXPECT_EQ(parse_bytes("18446744073709551615").value(), UINT64_MAX);
   for (const char* bad : {"", "K", "-1", "1X", "1KX", "1e99", "nan", "1BB", "20000P"}) {
     EXPECT_EQ(parse_bytes(bad).code(), Code::invalid_argument) << bad;
   }
