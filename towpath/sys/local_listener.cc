@@ -103,6 +103,7 @@ Result<LocalListener> LocalListener::listen(const LocalAddress& address, SocketK
     listener.inode_ = info.st_ino;
   }
   listener.address_ = address;
+  listener.process_ = ::getpid();
   if (::listen(listener.fd(), kBacklog) != 0)
     return os_error(errno, cat("cannot listen at ", to_string(address)));
   return listener;
@@ -113,11 +114,12 @@ LocalListener& LocalListener::operator=(LocalListener&& other) noexcept {
   std::swap(address_, other.address_);
   std::swap(device_, other.device_);
   std::swap(inode_, other.inode_);
+  std::swap(process_, other.process_);
   return *this;
 }
 
 LocalListener::~LocalListener() {
-  if (!socket_ || address_.abstract || inode_ == 0) return;
+  if (!socket_ || address_.abstract || inode_ == 0 || process_ != ::getpid()) return;
   struct stat info {};
   if (::lstat(address_.name.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_)
     (void)::unlink(address_.name.c_str());

@@ -100,7 +100,7 @@ class LocalListener {
                                       SocketKind kind = SocketKind::message);
   LocalListener(LocalListener&&) noexcept = default;
   LocalListener& operator=(LocalListener&&) noexcept;
-  /// Removes the path, if it is still the one that listen() made.
+  /// Removes the path, if it is still the one that listen() made; not in a forked child.
   ~LocalListener();
 
   /// The next connection, non-blocking, for LocalSocket or make_socket_stream; without a descriptor
@@ -118,6 +118,7 @@ class LocalListener {
   // Of the path that was made, to see that it is still the same.
   std::uint64_t device_ = 0;
   std::uint64_t inode_ = 0;
+  pid_t process_ = 0;  // that made it
 };
 
 }  // namespace towpath::sys

@@ -12,6 +12,7 @@
 #include <towpath/sys/local_socket.h>
 #include <towpath/sys/random.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/child.h>
 #include <towpath/sys/testing/kernel_calls.h>
 
 namespace towpath::sys {
@@ -189,6 +190,14 @@ TEST_F(LocalSocketTest, a_path_that_became_someone_elses_stays) {
     std::filesystem::remove(address.name);
     std::filesystem::create_directory(address.name);
   }
+  EXPECT_TRUE(std::filesystem::exists(address.name));
+}
+
+TEST_F(LocalSocketTest, a_forked_child_that_drops_its_copy_leaves_the_path) {
+  const LocalAddress address{.name = directory_->file("s")};
+  auto listener = LocalListener::listen(address);
+  ASSERT_TRUE(listener.ok());
+  EXPECT_TRUE(testing::passes_in_child([&] { const LocalListener copy = *std::move(listener); }));
   EXPECT_TRUE(std::filesystem::exists(address.name));
 }
 

@@ -61,8 +61,15 @@ Result<SharedDirectory> SharedDirectory::open(const std::string& path) {
   return SharedDirectory(path, std::move(directory), std::move(clock), std::move(name));
 }
 
+SharedDirectory::SharedDirectory(std::string path, Fd directory, Fd clock, std::string clock_name)
+    : path_(std::move(path)),
+      directory_(std::move(directory)),
+      clock_(std::move(clock)),
+      clock_name_(std::move(clock_name)),
+      process_(::getpid()) {}
+
 SharedDirectory::~SharedDirectory() {
-  if (clock_) ::unlinkat(directory_.get(), clock_name_.c_str(), 0);
+  if (clock_ && process_ == ::getpid()) ::unlinkat(directory_.get(), clock_name_.c_str(), 0);
 }
 
 Status SharedDirectory::failed(const char* verb, const std::string& name, int errno_value) const {

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include <sys/types.h>
+
 #include <towpath/core/bytes.h>
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
@@ -24,7 +26,7 @@ class SharedDirectory {
   static Result<SharedDirectory> open(const std::string& path);
   SharedDirectory(SharedDirectory&&) noexcept = default;
   SharedDirectory& operator=(SharedDirectory&&) = delete;
-  /// Removes the file that reported the time.
+  /// Removes the file that reported the time; not in a forked child.
   ~SharedDirectory();
 
   /// Mode 0600, in place of what was there. Errors: exhausted (no space), denied, io_error.
@@ -54,11 +56,7 @@ class SharedDirectory {
   void take_changes();
 
  private:
-  SharedDirectory(std::string path, Fd directory, Fd clock, std::string clock_name)
-      : path_(std::move(path)),
-        directory_(std::move(directory)),
-        clock_(std::move(clock)),
-        clock_name_(std::move(clock_name)) {}
+  SharedDirectory(std::string path, Fd directory, Fd clock, std::string clock_name);
   Status failed(const char* verb, const std::string& name, int errno_value) const;
   Result<Duration> now() const;  // since the epoch, as the file system counts
 
@@ -67,6 +65,7 @@ class SharedDirectory {
   Fd clock_;
   std::string clock_name_;
   Fd changes_;
+  pid_t process_;  // that made it
 };
 
 /// Files that begin so are of those who take part, and not what they leave for others.
