@@ -51,8 +51,14 @@ EtcdRendezvous::EtcdRendezvous(EtcdOptions options, etcd::Keys keys, const Clock
                 .failed = [this](const Status& why) { failed(why); },
                 .grace = Duration(options_.lease_ttl)}) {}
 
-// A farewell makes progress, and users hear nothing of that.
+// A farewell makes progress, and users hear nothing of that. A forked child takes no leave, and
+// does not close connections either: it has the parent's, and over TLS that would be a word on
+// them.
 EtcdRendezvous::~EtcdRendezvous() {
+  if (fork_mark_.is_inherited()) {
+    (void)client_.release();
+    return;
+  }
   seen_ = nullptr;
   fetches_.clear();
   watcher_.stop();

@@ -34,6 +34,7 @@
 #include <towpath/rendezvous/rendezvous.h>
 #include <towpath/run/poller.h>
 #include <towpath/run/timer_fd.h>
+#include <towpath/sys/fork_mark.h>
 #include <towpath/telemetry/log.h>
 
 namespace towpath::rendezvous {
@@ -58,7 +59,8 @@ class EtcdRendezvous final : public Rendezvous {
   /// `clock` must outlive it. Asks nobody yet. Errors: invalid_argument (endpoints, namespace,
   /// ttl), exhausted.
   static Result<std::unique_ptr<EtcdRendezvous>> open(EtcdOptions options, const Clock& clock);
-  /// Gives the lease back, and with it all metadata that were published from here.
+  /// Gives the lease back, and with it all metadata that were published from here; not in a forked
+  /// child, where all of it is the parent's.
   ~EtcdRendezvous() override;
 
   /// Errors: as Rendezvous; out_of_range over max_metadata_bytes.
@@ -124,6 +126,7 @@ class EtcdRendezvous final : public Rendezvous {
   void arm_timer();
 
   EtcdOptions options_;
+  const sys::ForkMark fork_mark_;
   const std::optional<etcd::Cipher> cipher_;
   etcd::Keys keys_;
   const Clock* clock_;

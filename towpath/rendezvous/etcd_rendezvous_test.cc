@@ -13,6 +13,7 @@
 #include <towpath/rendezvous/test_etcd.h>
 #include <towpath/run/eventually.h>
 #include <towpath/sys/clock.h>
+#include <towpath/sys/testing/child.h>
 #include <towpath/telemetry/log.h>
 
 namespace towpath::rendezvous {
@@ -111,6 +112,14 @@ TEST_F(EtcdRendezvousTest, metadata_is_found_until_it_is_withdrawn) {
   EXPECT_EQ(ask(odd).value(), to_bytes(odd));
   here.reset();
   EXPECT_EQ(ask(odd).code(), Code::not_found) << "a farewell takes all metadata along";
+}
+
+TEST_F(EtcdRendezvousTest, a_forked_child_that_drops_its_copy_takes_no_leave) {
+  here = join();
+  there = join();
+  publish("a", "one");
+  EXPECT_TRUE(sys::testing::passes_in_child([&] { here.reset(); }));
+  EXPECT_EQ(ask("a").value(), to_bytes("one"));
 }
 
 TEST_F(EtcdRendezvousTest, fetch_in_flight_is_not_answered_by_the_farewell) {

@@ -60,6 +60,7 @@ Result<std::unique_ptr<FileRendezvous>> FileRendezvous::open(FileRendezvousOptio
 }
 
 FileRendezvous::~FileRendezvous() {
+  if (fork_mark_.is_inherited()) return;
   for (const auto& [name, own] : own_)
     if (is_ours(name, own)) (void)directory_.remove(file_of(name));
 }

@@ -23,6 +23,7 @@
 #include <towpath/rendezvous/rendezvous.h>
 #include <towpath/run/poller.h>
 #include <towpath/run/timer_fd.h>
+#include <towpath/sys/fork_mark.h>
 #include <towpath/sys/shared_directory.h>
 #include <towpath/wire/envelope.h>
 
@@ -42,7 +43,7 @@ class FileRendezvous final : public Rendezvous {
   /// than a day), SharedDirectory::open's.
   static Result<std::unique_ptr<FileRendezvous>> open(FileRendezvousOptions options,
                                                       const Clock& clock);
-  /// Removes what was published from here.
+  /// Removes what was published from here; not in a forked child, whose parent lives.
   ~FileRendezvous() override;
 
   /// It is there when this returns. Errors: also those of writing it.
@@ -99,6 +100,7 @@ class FileRendezvous final : public Rendezvous {
 
   FileRendezvousOptions options_;
   const Clock* clock_;
+  const sys::ForkMark fork_mark_;
   sys::SharedDirectory directory_;
   run::Poller poller_;
   run::TimerFd timer_;

@@ -14,6 +14,7 @@
 #include <towpath/run/eventually.h>
 #include <towpath/sys/file.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/child.h>
 
 namespace towpath::rendezvous {
 namespace {
@@ -212,6 +213,13 @@ TEST_F(FileRendezvousTest, files_of_others_are_not_removed_with_those_of_the_dea
   (void)join();
   for (const std::string& file : foreign) EXPECT_TRUE(exists(file)) << file;
   EXPECT_FALSE(exists(left));
+}
+
+TEST_F(FileRendezvousTest, a_forked_child_that_drops_its_copy_leaves_all) {
+  ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
+  EXPECT_TRUE(sys::testing::passes_in_child([&] { here_.reset(); }));
+  EXPECT_TRUE(exists("a.metadata"));
+  EXPECT_EQ(own_files().size(), 2U);
 }
 
 TEST_F(FileRendezvousTest, nothing_is_left_behind) {
