@@ -20,7 +20,8 @@ Result<std::unique_ptr<Client>> Client::open(ClientOptions options) {
                  "give at least one, such as http://127.0.0.1:2379");
   for (std::string& endpoint : options.endpoints)
     while (endpoint.ends_with('/')) endpoint.pop_back();
-  TOWPATH_TRY(auto http, net::HttpClient::open({.max_body_bytes = options.max_reply_bytes,
+  TOWPATH_TRY(auto http, net::HttpClient::open({.max_requests = options.max_requests,
+                                                .max_body_bytes = options.max_reply_bytes,
                                                 .connect_timeout = options.connect_timeout,
                                                 .tls = options.tls}));
   return std::unique_ptr<Client>(new Client(std::move(options), std::move(http)));

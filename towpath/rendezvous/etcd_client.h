@@ -29,6 +29,7 @@ struct ClientOptions {
   Duration connect_timeout = std::chrono::seconds(2);
   Duration call_timeout = std::chrono::seconds(5);
   std::size_t max_reply_bytes = std::size_t{16} << 20U;
+  std::size_t max_requests = 256;  ///< at a time; a stream is one
 };
 
 using CallId = std::uint64_t;

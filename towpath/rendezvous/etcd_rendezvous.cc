@@ -12,6 +12,8 @@ namespace {
 constexpr std::uint64_t kClientTag = 0;
 constexpr Duration kFirstPause = std::chrono::milliseconds(50);
 constexpr std::size_t kMostInFlight = 16;  // metadata on their way at a time
+// Beside fetches and those: login, lease, listing or stream, a value that is read, probe, farewell.
+constexpr std::size_t kOtherRequests = 8;
 constexpr std::chrono::seconds kMaxTtl{24 * 3600};
 
 bool is_out_of_reach(Code code) { return code == Code::unavailable || code == Code::timed_out; }
@@ -26,6 +28,7 @@ Result<std::unique_ptr<EtcdRendezvous>> EtcdRendezvous::open(EtcdOptions options
   TOWPATH_TRY(etcd::Keys keys, etcd::Keys::in(options.name_space));
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
+  options.client.max_requests = options.max_fetches + kMostInFlight + kOtherRequests;
   TOWPATH_TRY(auto client, etcd::Client::open(options.client));
   TOWPATH_TRY(poller.add(client->wait_fd(), kClientTag));
   TOWPATH_TRY(poller.add(timer.fd(), kTimerTag));

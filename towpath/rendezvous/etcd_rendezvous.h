@@ -40,7 +40,7 @@
 namespace towpath::rendezvous {
 
 struct EtcdOptions {
-  etcd::ClientOptions client;
+  etcd::ClientOptions client;                  ///< its max_requests is ours to say
   std::string name_space = "/towpath/agents";  ///< before every key
   /// That all agents of the namespace share. Nothing: metadata are readable for all that can read
   /// there.

@@ -427,6 +427,20 @@ TEST_F(EtcdRendezvousTest, fetch_ends_at_its_deadline_and_a_cancelled_one_never)
   EXPECT_EQ(there->fetch("", Deadline::never(), note).code(), Code::invalid_argument);
 }
 
+TEST_F(EtcdRendezvousTest, as_many_fetches_as_may_be_are_asked_beside_a_watch) {
+  there = join();
+  watch();
+  const std::size_t most = options().max_fetches;
+  std::vector<Code> answers;
+  for (std::size_t i = 0; i < most; ++i)
+    ASSERT_TRUE(there
+                    ->fetch(cat("a", i), Deadline::never(),
+                            [&](const Result<Bytes>& it) { answers.push_back(it.code()); })
+                    .ok());
+  ASSERT_TRUE(soon([&] { return answers.size() == most; }));
+  EXPECT_THAT(answers, testing::Each(Code::not_found));
+}
+
 TEST_F(EtcdRendezvousTest, wait_fd_wakes_for_each_step) {
   there = join();
   auto poller = run::Poller::open().value();
