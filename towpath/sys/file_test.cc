@@ -4,11 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <towpath/sys/memory_file_system.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/child.h>
 
 namespace towpath::sys {
 namespace {
@@ -184,12 +183,7 @@ TEST_P(FileTest, a_child_that_closes_its_copy_leaves_the_lock_to_its_parent) {
   auto first = files_->open(path("lock"), {.writable = true, .create = true});
   auto second = files_->open(path("lock"), {});
   ASSERT_TRUE((*first)->lock().ok());
-  const pid_t child = ::fork();
-  if (child == 0) {
-    first->reset();
-    ::_exit(0);
-  }
-  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(testing::passes_in_child([&] { first->reset(); }));
   EXPECT_EQ((*second)->lock().code(), Code::unavailable);
 }
 

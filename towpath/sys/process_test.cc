@@ -269,7 +269,7 @@ TEST(ProcessMemoryTest, a_unauthenticated_memory_is_denied_with_the_hint) {
   }
   int status = 0;
   ASSERT_EQ(::waitpid(unauthenticated, &status, 0), unauthenticated);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(status, 0) << "exit " << WEXITSTATUS(status) << ", signal " << WTERMSIG(status);
 }
 
 TEST(ProcessMemoryTest, the_probe_reads_yamas_mind) {

@@ -10,7 +10,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <towpath/core/checked.h>
@@ -103,12 +102,7 @@ TEST(SystemFileTest, a_mark_is_seen_by_all_other_openings_until_its_own_closes) 
   EXPECT_EQ((*other)->mark_in_use().code(), Code::unavailable);
   ASSERT_TRUE(files.open(directory->file("f"), {}).ok());
   EXPECT_TRUE((*reader)->in_use().value()) << "another opening that closes frees nothing";
-  const pid_t child = ::fork();
-  if (child == 0) {
-    marked->reset();
-    ::_exit(0);
-  }
-  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(testing::passes_in_child([&] { marked->reset(); }));
   EXPECT_TRUE((*reader)->in_use().value()) << "nor does a child that closes its copy";
   marked->reset();
   EXPECT_FALSE((*reader)->in_use().value());

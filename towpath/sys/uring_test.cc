@@ -373,6 +373,7 @@ TEST_F(UringTest, the_limit_of_locked_memory_is_named) {
   if (child == 0) ::_exit(register_above_the_limit());
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), 0) << "the child's step that failed";
 }
 

@@ -49,6 +49,7 @@ class StoreDirectoryTest : public ::testing::Test {
     if (child == 0) ::_exit(static_cast<int>(open().code()));
     int status = 0;
     EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
     return static_cast<Code>(WEXITSTATUS(status));
   }
 
@@ -98,12 +99,13 @@ TEST_F(StoreDirectoryTest, store_that_was_taken_over_stays_this_one_s_whatever_i
   const pid_t engine = ::fork();
   if (engine == 0) {
     const auto store = open();
-    const pid_t worker = ::fork();
+    const pid_t worker = store.ok() ? ::fork() : -1;
     if (worker != 0) (void)!::write(said[1], &worker, sizeof worker);
     for (;;) ::pause();
   }
   pid_t worker = 0;
   ASSERT_EQ(::read(said[0], &worker, sizeof worker), static_cast<ssize_t>(sizeof worker));
+  ASSERT_GT(worker, 0) << "the engine has no store";
   ::kill(engine, SIGKILL);
   ASSERT_EQ(::waitpid(engine, nullptr, 0), engine);
   const auto store = BlockStore::open(
