@@ -112,6 +112,7 @@ void add_up(int pes, const std::function<Result<Context>(int pe)>& open) {
 
 std::vector<int> as_processes(const PesOptions& options, const std::function<int(Context&)>& body) {
   constexpr unsigned kWatchdogSeconds = 60;
+  constexpr int kNotOpened = 99, kFailed = 98;
   const JobFiles files = *create_job({.pes = options.pes, .heap_bytes = options.heap_bytes});
   std::vector<pid_t> children;
   for (int pe = 0; pe < options.pes; ++pe) {
@@ -119,7 +120,8 @@ std::vector<int> as_processes(const PesOptions& options, const std::function<int
     if (child == 0) {
       ::alarm(kWatchdogSeconds);
       auto context = Context::open(bootstrap_for(files, pe), options.context);
-      ::_exit(context.ok() ? body(*context) : 99);
+      const int status = context.ok() ? body(*context) : kNotOpened;
+      ::_exit(::testing::Test::HasFailure() ? kFailed : status);
     }
     children.push_back(child);
   }

@@ -28,7 +28,8 @@ struct PesOptions {
 void as_threads(const PesOptions& options, const std::function<void(Context&)>& body);
 
 /// Runs `body` in a process for each PE; answers their wait(2) statuses. A body's value is the exit
-/// status. A process that does not end within a minute is ended.
+/// status, but for one in which an expectation failed. A process that does not end within a minute
+/// is ended.
 std::vector<int> as_processes(const PesOptions& options, const std::function<int(Context&)>& body);
 
 /// Runs a thread for each PE, which comes into the job by `open`; all add up a sum in PE 0's heap,
