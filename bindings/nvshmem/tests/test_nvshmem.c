@@ -51,6 +51,8 @@ static void meet(void) { F(nvshmem_barrier_all)(); }
     char local[4 * (WIDTH)], theirs[4 * (WIDTH)];                                   \
     memset(mine, 'a' + me, WIDTH);                                                  \
     memset(theirs, 'a' + next_pe, sizeof theirs);                                   \
+    memset(local, 0, sizeof local);                                                 \
+    memset(box, 0, 6 * (WIDTH)); /* of what a case of another type left */          \
     *flag = 0;                                                                      \
     meet();                                                                         \
     F(nvshmem_##PUT)(box, mine, 1, next_pe);                                        \
@@ -77,11 +79,16 @@ static void meet(void) { F(nvshmem_barrier_all)(); }
     char* box = heap + 1024;                                                        \
     char mine[2 * (WIDTH)], back[2 * (WIDTH)];                                      \
     for (size_t i = 0; i < sizeof mine; ++i) mine[i] = (char)(i + 1);               \
+    memset(box, 0, 4 * (WIDTH));                                                    \
     F(nvshmem_##PUT)((T*)box, (const T*)mine, 2, 1, 2, me);                         \
+    CHECK(memcmp(box, mine, WIDTH) == 0);                                           \
+    CHECK(memcmp(box + 2 * (WIDTH), mine + (WIDTH), WIDTH) == 0);                   \
+    memset(back, 0, sizeof back);                                                   \
     F(nvshmem_##GET)((T*)back, (const T*)box, 1, 2, 2, me);                         \
     CHECK(memcmp(mine, back, sizeof mine) == 0);                                    \
     memset(box, 0, 4 * (WIDTH));                                                    \
     X(PUT)((T*)box, (const T*)mine, 2, 1, 2, me, NULL);                             \
+    CHECK(memcmp(box + 2 * (WIDTH), mine + (WIDTH), WIDTH) == 0);                   \
     memset(back, 0, sizeof back);                                                   \
     X(GET)((T*)back, (const T*)box, 1, 2, 2, me, NULL);                             \
     CHECK(memcmp(mine, back, sizeof mine) == 0);                                    \
@@ -110,21 +117,32 @@ TOWPATH_NVSHMEM_TYPES(TYPED_TEST, )
   }
 TOWPATH_SHMEM_SIZES(SIZED_TEST, )
 
-#define MOVES_TEST(PREFIX, SUFFIX, T, WIDTH)                                              \
-  do {                                                                                    \
-    char* from = heap;                                                                    \
-    char* to = heap + 1024;                                                               \
-    memset(from, 'a' + me, (size_t)pes * (WIDTH));                                        \
-    CHECK(F(nvshmem_##PREFIX##broadcast##SUFFIX)(0, (T*)to, (T*)from, 1, pes - 1) == 0);  \
-    CHECK(to[0] == 'a' + pes - 1);                                                        \
-    CHECK(X(PREFIX##broadcast##SUFFIX)(0, (T*)to, (T*)from, 1, 0, NULL) == 0 && to[0] == 'a'); \
-    CHECK(F(nvshmem_##PREFIX##fcollect##SUFFIX)(0, (T*)to, (T*)from, 1) == 0);            \
-    CHECK(X(PREFIX##fcollect##SUFFIX)(0, (T*)to, (T*)from, 1, NULL) == 0);                \
-    for (int pe = 0; pe < pes; ++pe) CHECK(to[(size_t)pe * (WIDTH)] == 'a' + pe);         \
-    CHECK(F(nvshmem_##PREFIX##alltoall##SUFFIX)(0, (T*)to, (T*)from, 1) == 0);            \
-    CHECK(X(PREFIX##alltoall##SUFFIX)(0, (T*)to, (T*)from, 1, NULL) == 0);                \
-    for (int pe = 0; pe < pes; ++pe) CHECK(to[(size_t)pe * (WIDTH)] == 'a' + pe);         \
-    meet();                                                                               \
+#define MOVES_TEST(PREFIX, SUFFIX, T, WIDTH)                                                    \
+  do {                                                                                          \
+    char* from = heap;                                                                          \
+    char* to = heap + 1024; /* a part for each call: nothing there from one before */           \
+    const size_t part = (size_t)pes * (WIDTH);                                                  \
+    for (int pe = 0; pe < pes; ++pe)                                                            \
+      memset(from + (size_t)pe * (WIDTH), 'a' + 5 * me + pe, WIDTH);                            \
+    memset(to, 0, 6 * part);                                                                    \
+    meet();                                                                                     \
+    CHECK(F(nvshmem_##PREFIX##broadcast##SUFFIX)(0, (T*)to, (T*)from, 1, pes - 1) == 0);        \
+    CHECK(to[0] == 'a' + 5 * (pes - 1));                                                        \
+    to += part;                                                                                 \
+    CHECK(X(PREFIX##broadcast##SUFFIX)(0, (T*)to, (T*)from, 1, 0, NULL) == 0 && to[0] == 'a');  \
+    to += part;                                                                                 \
+    CHECK(F(nvshmem_##PREFIX##fcollect##SUFFIX)(0, (T*)to, (T*)from, 1) == 0);                  \
+    for (int pe = 0; pe < pes; ++pe) CHECK(to[(size_t)pe * (WIDTH)] == 'a' + 5 * pe);           \
+    to += part;                                                                                 \
+    CHECK(X(PREFIX##fcollect##SUFFIX)(0, (T*)to, (T*)from, 1, NULL) == 0);                      \
+    for (int pe = 0; pe < pes; ++pe) CHECK(to[(size_t)pe * (WIDTH)] == 'a' + 5 * pe);           \
+    to += part;                                                                                 \
+    CHECK(F(nvshmem_##PREFIX##alltoall##SUFFIX)(0, (T*)to, (T*)from, 1) == 0);                  \
+    for (int pe = 0; pe < pes; ++pe) CHECK(to[(size_t)pe * (WIDTH)] == 'a' + 5 * pe + me);      \
+    to += part;                                                                                 \
+    CHECK(X(PREFIX##alltoall##SUFFIX)(0, (T*)to, (T*)from, 1, NULL) == 0);                      \
+    for (int pe = 0; pe < pes; ++pe) CHECK(to[(size_t)pe * (WIDTH)] == 'a' + 5 * pe + me);      \
+    meet();                                                                                     \
   } while (0)
 #define MOVE_TEST(how, NAME, T) \
   static void moves_##NAME(void) { MOVES_TEST(NAME##_, , T, sizeof(T)); }

@@ -132,6 +132,7 @@ static void signal_longdouble(void) {
     CHECK(shmem_signal_fetch(&flag) == 4);                                                        \
     memset(local, 'a' + last_pe(), sizeof local);                                                 \
     CHECK(memcmp(box, local, sizeof box) == 0);                                                   \
+    memset(local, 0, sizeof local);                                                               \
     shmem_get##NAME(local, mine, 2, pe);                                                          \
     shmem_get##NAME##_nbi(local + 2 * (BYTES), mine, 2, pe);                                      \
     shmem_ctx_get##NAME(ctx, local + 4 * (BYTES), mine, 2, pe);                                   \

@@ -127,15 +127,26 @@ static void contexts_end_complete(void) {
   }
 TOWPATH_SHMEM_RMA_TYPES(COLLECTIVE_TEST, )
 
+/* What one call brought is nothing that the next one has done. */
+static void clear(char* target, size_t size) {
+  shmem_barrier_all();
+  memset(target, 0, size);
+  shmem_barrier_all();
+}
+
 static void collective_mem(void) {
   static char from[2 * kMost], to[2 * kMost];
   const int me = shmem_my_pe(), pes = shmem_n_pes();
   memset(from, 'a' + me, sizeof from);
   shmem_barrier_all();
   CHECK(shmem_broadcastmem(SHMEM_TEAM_WORLD, to, from, 2, 0) == 0 && to[1] == 'a');
+  clear(to, sizeof to);
   CHECK(shmem_fcollectmem(SHMEM_TEAM_WORLD, to, from, 2) == 0 && to[2 * pes - 1] == 'a' + pes - 1);
+  clear(to, sizeof to);
   CHECK(shmem_collectmem(SHMEM_TEAM_WORLD, to, from, me == 0 ? 2 : 1) == 0 && to[pes] == 'a' + pes - 1);
+  clear(to, sizeof to);
   CHECK(shmem_alltoallmem(SHMEM_TEAM_WORLD, to, from, 1) == 0 && to[pes - 1] == 'a' + pes - 1);
+  clear(to, sizeof to);
   CHECK(shmem_alltoallsmem(SHMEM_TEAM_WORLD, to, from, 2, 1, 1) == 0 && to[2 * pes - 2] == 'a' + pes - 1);
   shmem_barrier_all();
 }
