@@ -220,8 +220,10 @@ TEST(AgentTest, a_restarted_peer_is_another_incarnation) {
   const auto incarnation = p.right->identity().incarnation;
   p.right_pool = memory::Registration();
   p.right.reset();
-  if (old.post().ok()) {
+  if (const Status posted = old.post(); posted.ok()) {
     EXPECT_EQ(old.wait(), Outcome::peer_lost) << "noticed on the way";
+  } else {
+    EXPECT_EQ(posted.code(), Code::peer_lost) << posted.to_string();
   }
   p.right = p.make("right");
   p.right_pool = Pair::pool_of(*p.right, p.right_memory);

@@ -184,11 +184,12 @@ TEST_P(PosixPathTest, a_descriptor_closed_too_early_hits_nobody_else) {
 }
 
 TEST_P(PosixPathTest, cancelled_transfers_touch_nothing_after_their_end) {
-  open({{"chunk_bytes", "64K"}});
+  open({{"chunk_bytes", "64K"}, {"depth", "8"}});
   posix->use_memory(8U << 20U);
   make_file(8U << 20U);
   fill(posix->memory, 1);
   ASSERT_TRUE(posix->write({posix->segment(0, 0, 8U << 20U)}).status.ok());
+  int cancelled = 0;
   for (int round = 0; round < 5; ++round) {
     posix->events.completions.clear();  // an operation of before may have had the same address
     std::memset(posix->memory.data(), 0x11, posix->memory.size());
@@ -202,6 +203,7 @@ TEST_P(PosixPathTest, cancelled_transfers_touch_nothing_after_their_end) {
     if (outcome.status.ok()) continue;
     EXPECT_EQ(outcome.status.code(), Code::cancelled);
     EXPECT_LT(outcome.bytes, posix->memory.size());
+    ++cancelled;
     std::memset(posix->memory.data(), 0x22, posix->memory.size());
     for (int i = 0; i < 50; ++i) posix->backend->progress();
     // All equal to their neighbour, and the first one to the poison.
@@ -209,6 +211,7 @@ TEST_P(PosixPathTest, cancelled_transfers_touch_nothing_after_their_end) {
     EXPECT_EQ(std::memcmp(posix->memory.data(), posix->memory.data() + 1, posix->memory.size() - 1),
               0);
   }
+  EXPECT_GT(cancelled, 0) << "all were done before they could be cancelled";
 }
 
 TEST_P(PosixPathTest, many_operations_at_once_each_end_once) {
