@@ -39,6 +39,15 @@ class ShmemNamespacesTest(CommandTest):
     def cross(self):
         return int(read(THERE, "vb", "statistics/rx_bytes"))
 
+    def start_ring(self):
+        """A job of two PEs whose token goes around, and their processes."""
+        before = self.cross()
+        job = self.start(2, *SH, f"echo $TOWPATH_SHMEM_PE $$; exec {RING} {10**9}")
+        pes = dict(map(int, job.stdout.readline().split()) for _ in range(2))
+        wait_for(self, lambda: job.poll() is not None or self.cross() > before + 100_000)
+        self.assertIsNone(job.poll(), "the job ended early")
+        return job, [pes[0], pes[1]]
+
     def test_a_token_goes_around_two_hosts(self):
         for pes in (2, 5):
             done = self.run_command("run", "-n", pes, *self.options, "--", RING)
@@ -125,7 +134,8 @@ class ShmemNamespacesTest(CommandTest):
             self.assertRegex(errors, rf"peer_lost: PE {pe} \(process \d+ of another host\) died, or cannot be")
 
     def test_a_pe_that_is_killed_is_reported_to_those_elsewhere(self):
-        job = self.start(2, *SH, f"test $TOWPATH_SHMEM_PE = 0 || (sleep 1; kill -9 $$) & exec {RING} {10**9}")
+        job, pes = self.start_ring()
+        os.kill(pes[1], signal.SIGKILL)
         _, errors = job.communicate(timeout=WATCHDOG_S)
         self.assertIn(job.returncode, (1, 137), errors)  # of whichever part ended first
         self.assertIn("PE 1 was ended by signal 9", errors)
@@ -134,15 +144,14 @@ class ShmemNamespacesTest(CommandTest):
     def test_a_pe_that_is_stopped_is_reported_to_those_elsewhere(self):
         networks = [{"TOWPATH_SHMEM_NETWORK": "tcp"}, {"TOWPATH_SECURITY": "tls"}]
         networks += [{"TOWPATH_SHMEM_NETWORK": "ucx"}] * HAS_UCX
-        words = f"echo $$; test $TOWPATH_SHMEM_PE = 0 || (sleep 1; kill -STOP $$) & exec {RING} {10**9}"
         jobs = []
         for port, environment in enumerate(networks, 7772):  # at once: each lasts some seconds
             self.options[-1] = f"{ADDRESS}:{port}"
             with unittest.mock.patch.dict(os.environ, environment):
-                jobs.append(self.start(2, *SH, words))
-        for environment, job in zip(networks, jobs):
+                jobs.append(self.start_ring())
+            os.kill(jobs[-1][1][1], signal.SIGSTOP)
+        for environment, (job, pes) in zip(networks, jobs):
             with self.subTest(environment):
-                pes = [int(job.stdout.readline()) for _ in range(2)]
                 _, errors = job.communicate(timeout=WATCHDOG_S)
                 self.assertNotEqual(job.returncode, OK)
                 self.assertRegex(errors, r"peer_lost: PE 1 \(process \d+ of another host\) ")
