@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 import towpath_command
-from towpath_command import CommandTest, WATCHDOG_S, main
+from towpath_command import CommandTest, OK, WATCHDOG_S, main
 
 FRONT = Path(__file__).parent / "tls_front.py"
 SYSTEM = Path("/etc/ssl/certs")  # where Debian's libcurl has its folder
@@ -41,7 +41,10 @@ class AuthoritiesTest(CommandTest):
                  towpath_command.COMMAND, "doctor"]
         store = {"AWS_ENDPOINT_OVERRIDE": f"https://127.0.0.1:{port}", "AWS_DEFAULT_BUCKET": "kv-cold",
                  "AWS_CA_BUNDLE": str(authority)}
-        return subprocess.run(words, env={**os.environ, **store}, text=True, capture_output=True, timeout=WATCHDOG_S).stdout
+        done = subprocess.run(words, env={**os.environ, **store}, text=True, capture_output=True, timeout=WATCHDOG_S)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertIn(f"HEAD https://127.0.0.1:{port}", done.stdout, "the store was not asked")
+        return done.stdout
 
     def test_a_named_authority_replaces_the_folder_of_the_system(self):
         servers, others = self.make_certificate("servers"), self.make_certificate("others")

@@ -1,7 +1,9 @@
 """`towpath doctor`: every question is answered, for people and for programs, the same."""
 import json
 import resource
+from pathlib import Path
 
+import towpath_command
 from towpath_command import CommandTest, FOUND_WRONG, OK, USAGE, main
 
 VERDICTS = {"yes", "degraded", "no", "unknown"}
@@ -76,6 +78,8 @@ class DoctorTest(CommandTest):
             last = backend["findings"][-1]
             self.assertIn(backend["name"], last["question"])
             self.assertEqual(backend["opens"], last["verdict"] == "yes")
+        opened = {backend["name"] for backend in backends if backend["opens"]}
+        self.assertLessEqual({"loopback", "posix", "tcp"}, opened, "which need nothing of a machine")
 
     def test_the_table_reports_what_the_json_reports(self):
         machine, backends = self.findings("--dir", ".")
@@ -108,10 +112,10 @@ class DoctorTest(CommandTest):
     def test_a_starved_process_gets_answers_and_its_required_backend_is_missed(self):
         def starve():  # enough to start, not enough for an agent
             resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
-        try:
-            self.run_command("version", before=starve)
-        except AssertionError:
-            self.skipTest("not even `version` runs with 4 descriptors: a sanitizer takes some")
+        program = Path(towpath_command.COMMAND).read_bytes()
+        if b"__asan_init" in program or b"__tsan_init" in program:
+            self.skipTest("a sanitizer takes descriptors of its own")
+        self.run_command("version", before=starve)
         table = self.run_command("doctor", before=starve).stdout
         name = self.findings()[1][0]["name"]
         self.assertRegex(table, rf"  no +Can an agent have the backend {name}\?")

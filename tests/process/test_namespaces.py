@@ -44,7 +44,8 @@ class TcpNamespacesTest(CommandTest):
         self.assertEqual(decode.returncode, OK, reported)
         self.assertIn("PASSED", reported)
         self.assertIn(self.way, reported)
-        prefill.communicate(timeout=WATCHDOG_S)
+        said, _ = prefill.communicate(timeout=WATCHDOG_S)
+        self.assertEqual(prefill.returncode, OK, said)
 
     def test_cut_link_is_reported_in_time(self):
         prefill = self.start(HERE, "prefill")

@@ -1,11 +1,13 @@
 """`towpath run`: jobs of several processes, judged by what they print, their status and what they leave."""
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 import unittest
 
+import namespaces
 import towpath_command
 from towpath_command import CommandTest, COULD_NOT_RUN, OK, USAGE, WATCHDOG_S
 
@@ -99,8 +101,11 @@ class RunTest(CommandTest):
 
     def test_nothing_is_left_behind(self):
         before = set(os.listdir("/dev/shm"))
-        self.run_pes(3, *SH, f'test $TOWPATH_SHMEM_PE = 0 || kill -9 $$; exec {RING}', expect=137)
+        done = self.run_pes(3, *SH, f'echo $$; test $TOWPATH_SHMEM_PE = 0 || kill -9 $$; exec {RING}', expect=137)
         self.assertEqual([name for name in set(os.listdir("/dev/shm")) - before if "shmem" in name], [])
+        pes = re.findall(r"^\d+$", done.stdout, re.M)
+        self.assertEqual(len(pes), 3, done.stdout)
+        self.assertFalse(any(namespaces.runs(pe) for pe in pes), "it outlives the launcher")
 
 
 if __name__ == "__main__":

@@ -199,6 +199,7 @@ class OpenshmemTest(unittest.TestCase):
         done = subprocess.run([ARGS.run, "run", "-n", "2", "--", program], capture_output=True, text=True,
                               timeout=WATCHDOG_S)
         self.assertIn("openshmem: PE 0: peer_lost: barrier of team 0", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
 
     def run_hosts(self, *program, expect):
         """On two hosts, as far as PEs can determine."""
