@@ -98,6 +98,7 @@ class Crowd {
     hear_all();
     for (Member& member : members_) check_still(*member.pool);
     if (done_ < begun_ / 2) broke(cat("only ", done_, " of ", begun_, " transfers were done"));
+    if (heard_ == 0) broke("nobody heard anything");
     return broken_;
   }
   std::string report() const {

@@ -44,6 +44,10 @@ class Simulation {
   /// What broke first; empty: nothing.
   std::string run();
 
+  /// What all that is worth: transfers whose bytes came, and messages that were heard.
+  std::uint64_t done() const noexcept { return done_; }
+  std::uint64_t heard() const noexcept { return words_; }
+
  private:
   struct Node;
   struct Move;
@@ -100,6 +104,7 @@ class Simulation {
   std::map<Pair, std::uint64_t> said_, heard_;
   std::map<Pair, std::uint64_t> met_at_;  // how much was said before they last met
   std::set<std::string> parted_;
+  std::uint64_t done_ = 0, words_ = 0;
   std::string broken_;
 };
 

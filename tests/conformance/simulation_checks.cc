@@ -26,6 +26,7 @@ bool Simulation::target_is_right(const Move& move, std::size_t block) const {
 void Simulation::judge(Move& move) {
   move.state = Move::State::over;
   move.outcome = move.transfer.outcome();
+  if (move.outcome == Outcome::done) ++done_;
   const Status status = move.transfer.status();
   const std::string who = cat("transfer ", move.number, " (", name_of(move.outcome), ") ");
   if (move.outcome == Outcome::none) broke(cat(who, "ended without an outcome"));
@@ -75,6 +76,7 @@ void Simulation::reap() {
 
 void Simulation::hear_word(Node& node, const AgentIdentity& from, const std::string& word) {
   const std::uint64_t number = std::stoull(word.substr(1));
+  ++words_;
   if (word[0] == 'm') {
     const Pair pair{from, node.agent->identity()};
     std::uint64_t& next = heard_[pair];

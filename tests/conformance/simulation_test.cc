@@ -46,26 +46,41 @@ class SeedReporter : public testing::Environment {
 
 const auto* const kReporter = testing::AddGlobalTestEnvironment(new SeedReporter);
 
+struct Seen {
+  std::uint64_t done = 0, heard = 0;
+};
+
 // What never quiesces is kept for good: that is no leak.
-std::string run_one(std::uint64_t seed, Quiescence quiesced, Notifications notifications) {
+std::string run_one(std::uint64_t seed, Quiescence quiesced, Notifications notifications,
+                    Seen& seen) {
   std::snprintf(running, sizeof running, "seed %llu\n", static_cast<unsigned long long>(seed));
   if (quiesced == Quiescence::none) __lsan_disable();
-  std::string broke = Simulation(seed, quiesced, notifications).run();
+  std::string broke;
+  {
+    Simulation simulation(seed, quiesced, notifications);
+    broke = simulation.run();
+    seen.done += simulation.done();
+    seen.heard += simulation.heard();
+  }
   if (quiesced == Quiescence::none) __lsan_enable();
   return broke;
 }
 
 class SimulationTest : public testing::TestWithParam<std::tuple<Quiescence, Notifications>> {
  protected:
-  static std::string run(std::uint64_t seed) {
-    return run_one(seed, std::get<0>(GetParam()), std::get<1>(GetParam()));
+  static std::string run(std::uint64_t seed, Seen& seen) {
+    return run_one(seed, std::get<0>(GetParam()), std::get<1>(GetParam()), seen);
   }
 };
 
 TEST_P(SimulationTest, promise_holds_for_every_seed) {
+  Seen seen;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    ASSERT_EQ(run(seed), "") << "seed " << seed;
+    ASSERT_EQ(run(seed, seen), "") << "seed " << seed;
   }
+  // Agents that refuse all break no promise.
+  EXPECT_GT(seen.done, kSeeds);
+  EXPECT_GT(seen.heard, kSeeds);
 }
 
 struct Found {
@@ -84,8 +99,9 @@ TEST(SimulationRegressionTest, seeds_that_once_broke) {
       {19, Quiescence::bounded, Notifications::lossy,
        "the same, with messages repeated indefinitely"},
   };
+  Seen seen;
   for (const Found& found : kFound)
-    EXPECT_EQ(run_one(found.seed, found.quiesced, found.notifications), "") << found.fault;
+    EXPECT_EQ(run_one(found.seed, found.quiesced, found.notifications, seen), "") << found.fault;
 }
 
 INSTANTIATE_TEST_SUITE_P(
