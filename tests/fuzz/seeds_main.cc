@@ -1,6 +1,6 @@
 // The main function of a fuzz target without a fuzzer: gives it every file of the folders
 // named on the command line, the empty input, and each file cut short and with bits turned, so that
-// a short look for trouble runs with every suite. A folder that does not exist holds no seeds.
+// a short look for trouble runs with every suite. A folder without a seed is an error.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -42,14 +42,19 @@ int main(int argc, char** argv) {
   std::size_t seeds = 0;
   std::size_t neighbours = 0;
   for (int i = 1; i < argc; ++i) {
-    std::error_code none;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i], none)) {
+    const std::size_t before = seeds;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i], error)) {
       if (!entry.is_regular_file()) continue;
       const Input seed = read(entry.path());
       std::printf("%s (%zu bytes)\n", entry.path().c_str(), seed.size());
       feed(seed);
       neighbours += feed_neighbours(seed);
       ++seeds;
+    }
+    if (seeds == before) {
+      std::printf("%s holds no seed\n", argv[i]);
+      return 1;
     }
   }
   std::printf("%zu seeds, %zu neighbours\n", seeds, neighbours);
