@@ -24,6 +24,7 @@ def engine(address, seed):
     from towpath.connector import Scheduler, Worker
     chance, served, loaded = random.Random(seed), 0, 0
     layers = [numpy.zeros((2, BLOCKS, TOKENS, 2, 64), numpy.float16) for _ in range(2)]
+    verified = pathlib.Path(address.removeprefix("unix:")).with_name("verified")
     worker, scheduler = Worker(layers, name_space="soak", host_blocks=24, server=address), Scheduler(TOKENS)
     while chance.random() > 0.0002:
         document, count = chance.randrange(DOCUMENTS), 1 + chance.randrange(6)
@@ -48,6 +49,8 @@ def engine(address, seed):
                     print(f"engine {seed}: block {i} of document {document} is wrong", flush=True)
                     os._exit(7)
         loaded += found // TOKENS - len(failed)
+        if loaded > 0 and worker.figures()["leased"] > 0:
+            verified.touch()
         worker.wait_for_save()
         scheduler.update(worker.take_report())
         scheduler.finish(request)
@@ -134,6 +137,8 @@ def main():
             house.check()
             house.disturb()
         table = house.end()
+        if not (house.folder / "verified").exists():
+            sys.exit("no engine loaded a byte of the server's: nothing was verified")
     print(f"{house.last - 1000 * args.seed} engines, {house.killed} of them killed, {house.servers} servers: no wrong byte\n{table}")
 
 
