@@ -334,8 +334,8 @@ def nixl_pull(work):
     model, prompts = make_model(work / "model"), [prompt(40 + seed, 200 + 173 * seed) for seed in range(8)]
     exact = {"dtype": "float32"}
     computed, _ = by_itself(model, prompts, **exact)
-    with Engine(model, **exact, **nixl("kv_producer", 5601)) as prefill, \
-            Engine(model, **exact, **nixl("kv_consumer", 5602)) as decode:
+    with Engine(model, **exact, **nixl("kv_producer", free_port())) as prefill, \
+            Engine(model, **exact, **nixl("kv_consumer", free_port())) as decode:
         say("both engines run")
         times, alone = [], []
         for one, tokens in zip(prompts, computed):

@@ -10,7 +10,7 @@ import os
 import pathlib
 import shutil
 
-from harness import ASK, Engine, make_model, nixl, prompt, say, towpath
+from harness import ASK, Engine, free_port, make_model, nixl, prompt, say, towpath
 
 TURNS, TOKENS = 8, 16
 KILLED_AFTER = 5  # turns
@@ -80,8 +80,8 @@ def handed_over(model, prompts, work):
     """By vLLM's own NixlConnector, unchanged, over towpath's module of the name nixl."""
     way = Way("handed over")
     say("two engines: one computes prompts, the other generates")
-    with Engine(model, dtype="float32", log=work / "prefill.log", **nixl("kv_producer", 5611)) as prefill, \
-            Engine(model, dtype="float32", log=work / "decode.log", **nixl("kv_consumer", 5612)) as decode:
+    with Engine(model, dtype="float32", log=work / "prefill.log", **nixl("kv_producer", free_port())) as prefill, \
+            Engine(model, dtype="float32", log=work / "decode.log", **nixl("kv_consumer", free_port())) as decode:
         decode.generate([prompt("warm", 200)], 1, settle=False)
         for turn, tokens in enumerate(prompts):
             if turn == KILLED_AFTER:
