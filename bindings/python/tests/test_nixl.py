@@ -95,8 +95,11 @@ def test_lists_for_one_transfer_as_sglang_uses_them(two):
     assert two.mine.query_xfer_backend(handle) == "SHM"
     duration, margin, method = two.mine.estimate_xfer_cost(handle)
     assert duration >= 0 and (margin, method) == (0, "ANALYTICAL_BACKEND")  # memory of the host is not timed
-    two.mine.transfer(handle, b"another")  # a finished one is posted again
-    finish(two.mine, handle)
+    two.here[:] = 78
+    state = two.mine.transfer(handle, b"another")  # a finished one is posted again
+    while state == "PROC" and time.monotonic() < deadline:
+        state = two.mine.check_xfer_state(handle)
+    assert state == "DONE" and (two.there == 78).all()
 
 
 def test_messages_alone(two):
