@@ -1,4 +1,5 @@
 // What FileRendezvous adds to what every Rendezvous does (rendezvous_test.cc).
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
@@ -64,6 +65,23 @@ class FileRendezvousTest : public ::testing::Test {
   std::unique_ptr<FileRendezvous> there_ = join();
   std::vector<std::string> seen_;
 };
+
+TEST_F(FileRendezvousTest, nobody_else_may_enter_whatever_the_umask_is) {
+  const std::string made = directory_.file("made");
+  const mode_t before = umask(0);
+  const auto here = FileRendezvous::open({.directory = made}, clock_);
+  ASSERT_TRUE(here.ok()) << here.status().to_string();
+  EXPECT_TRUE((*here)->publish("a", as_bytes("1")).ok());
+  umask(before);
+  using std::filesystem::perms;
+  EXPECT_EQ(std::filesystem::status(made).permissions(), perms::owner_all);
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(made)) {
+    EXPECT_EQ(entry.status().permissions(), perms::owner_read | perms::owner_write) << entry.path();
+    ++files;
+  }
+  EXPECT_GE(files, 1);
+}
 
 TEST_F(FileRendezvousTest, watcher_hears_of_others_from_then_on) {
   ASSERT_TRUE(here_->publish("before", as_bytes("0")).ok());

@@ -1,6 +1,7 @@
 // A store's directory as others may leave it: real files, links, FIFOs, and processes that die.
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -321,6 +322,22 @@ TEST_F(StoreDirectoryTest, index_of_a_terabyte_is_of_no_use_and_costs_none) {
   ASSERT_EQ((*store)->figures().reported.size(), 1U);
   EXPECT_NE((*store)->figures().reported.front().find("bytes"), std::string::npos)
       << (*store)->figures().reported.front();
+}
+
+TEST_F(StoreDirectoryTest, nobody_else_may_read_it_whatever_the_umask_is) {
+  const mode_t before = ::umask(0);
+  make_store();
+  ::umask(before);
+  using std::filesystem::perms;
+  EXPECT_EQ(std::filesystem::status(path()).permissions(), perms::owner_all);
+  int files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(path())) {
+    const perms wanted =
+        entry.is_directory() ? perms::owner_all : perms::owner_read | perms::owner_write;
+    EXPECT_EQ(entry.symlink_status().permissions(), wanted) << entry.path();
+    if (!entry.is_directory()) ++files;
+  }
+  EXPECT_GE(files, 3) << "a lock, an index and a segment";
 }
 
 TEST_F(StoreDirectoryTest, directory_that_cannot_be_made_is_denied_and_not_missing) {
