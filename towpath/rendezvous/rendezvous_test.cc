@@ -441,6 +441,19 @@ TEST_F(HostedRendezvousTest, what_guests_leave_is_bounded) {
   EXPECT_TRUE(host->withdraw("a").ok());
   EXPECT_TRUE(host->publish("c", Bytes(1)).ok());
   EXPECT_EQ(host->publish("d", Bytes(1)).code(), Code::exhausted);
+  EXPECT_TRUE(host->withdraw("b").ok());
+  guest = join();
+  for (const char* name : {"g1", "g2"}) EXPECT_TRUE(guest->publish(name, Bytes(1)).ok());
+  const auto one_is_refused = [&] {
+    return guest->standing().pending == 1 && !guest->standing().trouble.ok();
+  };
+  ASSERT_TRUE(soon(one_is_refused));
+  EXPECT_EQ(guest->standing().trouble.code(), Code::exhausted)
+      << guest->standing().trouble.to_string();
+  EXPECT_EQ(ask(*host, "g2").code(), Code::not_found);
+  EXPECT_TRUE(host->withdraw("c").ok());
+  EXPECT_TRUE(soon([&] { return guest->standing().pending == 0; })) << "there is room again";
+  EXPECT_EQ(ask(*host, "g2").value(), Bytes(1));
 }
 
 TEST_F(HostedRendezvousTest, guests_leave_as_much_as_a_host_and_take_it) {
