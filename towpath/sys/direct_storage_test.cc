@@ -296,7 +296,9 @@ TEST_F(DirectStorageTest, a_directory_that_cannot_go_direct_keeps_all_from_it) {
 }
 
 TEST(DirectStorageOfThisMachineTest, has_an_answer_to_every_question) {
-  for (const Finding& finding : findings_of(probe_direct_storage())) {
+  const auto findings = findings_of(probe_direct_storage());
+  EXPECT_FALSE(findings.empty());
+  for (const Finding& finding : findings) {
     EXPECT_FALSE(finding.question.empty());
     EXPECT_FALSE(finding.reason.empty()) << finding.question;
     EXPECT_FALSE(finding.source.empty()) << finding.question;
