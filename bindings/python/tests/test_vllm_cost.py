@@ -112,26 +112,27 @@ def test_what_is_asked_for_in_each_step_is_counted():
 def test_a_look_at_the_scheduler_lets_go_of_no_interpreter():
     """Another thread that computes would keep it for as long as it may."""
     scheduler, worker = connectors(views("LBHNC"))
-    turns, ends, before = [0], threading.Event(), sys.getswitchinterval()
+    turns, begins, before = [], threading.Event(), sys.getswitchinterval()
 
     def compute():
-        while not ends.is_set():
-            turns[0] += 1
+        begins.wait()
+        turns.append(1)
 
     thread = threading.Thread(target=compute)
-    sys.setswitchinterval(1)
+    thread.start()
+    sys.setswitchinterval(1000)  # it is not taken away, however busy the machine is; who lets go has lost it
     try:
-        thread.start()
-        half, seen = scheduler._scheduler._scheduler, turns[0]
+        half = scheduler._scheduler._scheduler
+        begins.set()
         for _ in range(20_000):
             half.has_orders
             half.step_begins(1)
             half.step_ends()
-        assert turns[0] == seen
+        assert turns == []
     finally:
-        ends.set()
         sys.setswitchinterval(before)
         thread.join()
+    assert turns == [1]
     worker.shutdown()
 
 
