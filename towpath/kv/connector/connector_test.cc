@@ -443,6 +443,7 @@ TEST(ConnectorTest, a_worker_that_ends_in_the_middle_of_a_step_leaves_nothing_be
   ASSERT_TRUE(engine.scheduler->allocate("b", std::vector<std::uint64_t>{5, 3, 4}, 8).ok());
   ASSERT_TRUE(engine.worker->start_step(engine.scheduler->build()).ok());
   (void)engine.worker->progress();
+  EXPECT_GT(engine.node.manager->figures().chunks_under_way, 0U);
   engine.worker.reset();
   EXPECT_EQ(engine.node.manager->figures().chunks_under_way, 0U);
 }

@@ -420,9 +420,11 @@ TEST_F(PeerTierTest, a_peer_that_came_back_with_other_heads_does_not_make_a_bloc
   right->put(21);
   meet(whole, left);
   meet(whole, *right);
+  bool came_back = false;
   whole.others = [&, looks = 0]() mutable {
     (void)left.keeper->progress();
     if (++looks == 3) {
+      came_back = true;
       right = std::make_unique<Holder>("right", Holder::Options{.heads = 1});
       right->put(21);
       ASSERT_TRUE(right->learn(whole.catalogue()).ok());
@@ -431,6 +433,7 @@ TEST_F(PeerTierTest, a_peer_that_came_back_with_other_heads_does_not_make_a_bloc
     if (looks > 3) (void)right->keeper->progress();
   };
   EXPECT_FALSE(whole.get(21).ok());
+  EXPECT_TRUE(came_back);
 }
 
 TEST_F(PeerTierTest, a_new_catalogue_takes_away_what_it_does_not_name_and_leaves_the_rest) {
