@@ -16,11 +16,10 @@ ENDLESS = 10**12
 
 
 def left_behind():
-    """What a process could leave: shared memory with a name, abstract sockets. No UCX is opened here; tests beside
-    this one have theirs."""
+    """What a process could leave: shared memory with a name of ours, abstract sockets."""
     sockets = [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines()
                if "replay-" in line]
-    return sorted(name for name in os.listdir("/dev/shm") if not name.startswith("ucx_shm_")), sockets
+    return sorted(name for name in os.listdir("/dev/shm") if "towpath" in name or "replay" in name), sockets
 
 
 def take_signals():
@@ -59,6 +58,7 @@ class DeathTest(CommandTest):
             said = (said + more)[-8192:]
             reported = re.findall(rb"([\d,]+) requests", said)
             if reported and int(reported[-1].replace(b",", b"")) >= count:
+                self.assertTrue(set(left_behind()[1]) - set(self.before[1]), "what is looked for has another name")
                 return
 
     def check_nothing_is_left(self):
