@@ -30,6 +30,7 @@ def server(place, *words, stderr=None):
     finally:
         process.terminate()
         process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0
 
 
 def eventually(true):
