@@ -362,7 +362,7 @@ void ResolvedList::look_again() const {
 }
 
 // Not of a stale record: making a transfer finds that, and says to prepare the list again. Threads
-// that ask at once all look: who finds the generation finds the backends left out.
+// that ask at once all look: one that finds the generation finds the backends left out.
 void ResolvedList::leave_out_gone(std::uint64_t generation) const {
   if (generation_.value.load(std::memory_order_acquire) == generation) return;
   InstanceMask gone = 0;

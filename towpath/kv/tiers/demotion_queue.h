@@ -35,7 +35,7 @@ class DemotionQueue {
     refused,   ///< the queue is full of what is as urgent
     in_place,  ///< taken, and the least urgent that waited was given up for it
   };
-  /// `gone`: who does not wait any more, or is not to: of refused and in_place.
+  /// `gone`: what does not wait any more, or is not to: of refused and in_place.
   Offered offer(const Waiting& block, std::optional<Waiting>* gone = nullptr);
   /// The most urgent; of those the one that waits longest.
   std::optional<Waiting> pop();
