@@ -102,9 +102,9 @@ def random_conversations(work):
 
 def conversations_in_step(work):
     """The same, loading and saving within the step. What the step of a load completes is saved in the next
-    one, so the last block of a request without a next one is not kept."""
+    one, so the last block of a request without a next one is not kept: of few requests too many."""
     return conversation_figures(conversations.run(make_model(work / "model"), work / "kv", seed=work.seed + 1,
-                                                  requests=work.requests // 3, settings=SYNCHRONOUS),
+                                                  requests=max(work.requests // 3, 50), settings=SYNCHRONOUS),
                                 least=0.95)
 
 
