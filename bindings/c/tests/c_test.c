@@ -55,12 +55,9 @@ static int holds(int block, int content) {
   return 1;
 }
 
-/* In `directory`, or met by others in the scope `meeting`; or neither. */
-static towpath_worker_t* open_worker(const char* directory, const char* meeting, const char* name,
-                                     const char* other) {
-  const uint64_t lengths[kLayers] = {kCache, kCache};
+static towpath_worker_options_t options_of_caches(void) {
+  static const uint64_t lengths[kLayers] = {kCache, kCache};
   towpath_worker_options_t options = TOWPATH_INIT(towpath_worker_options_t);
-  options.name_space = "a model, int16";
   options.num_blocks = kBlocks;
   options.num_layers = kLayers;
   options.outer_dim = 2;
@@ -73,6 +70,14 @@ static towpath_worker_t* open_worker(const char* directory, const char* meeting,
   options.lengths = lengths;
   options.cache_count = kLayers;
   options.host_blocks = 16;
+  return options;
+}
+
+/* In `directory`, or met by others in the scope `meeting`; or neither. */
+static towpath_worker_t* open_worker(const char* directory, const char* meeting, const char* name,
+                                     const char* other) {
+  towpath_worker_options_t options = options_of_caches();
+  options.name_space = "a model, int16";
   options.directory = directory;
   options.direct = 1;
   options.rendezvous = meeting;
@@ -340,20 +345,8 @@ static void peers(void) {
 
 /* Its heads and their width make the right product, once what does not fit is cut off. */
 static void a_shape_that_wraps_is_refused(void) {
-  const uint64_t lengths[kLayers] = {kCache, kCache};
-  towpath_worker_options_t options = TOWPATH_INIT(towpath_worker_options_t);
-  options.num_blocks = kBlocks;
-  options.num_layers = kLayers;
-  options.outer_dim = 2;
-  options.tokens_per_block = kTokens;
-  options.num_heads = kHeads;
+  towpath_worker_options_t options = options_of_caches();
   options.head_dim = (UINT64_C(1) << 63) + kDim;
-  options.element_bytes = kWidth;
-  options.kind = TOWPATH_LAYER_SEPARATE_BLOCK_SECOND;
-  options.caches = (void* const*)caches;
-  options.lengths = lengths;
-  options.cache_count = kLayers;
-  options.host_blocks = 16;
   towpath_worker_t* worker = NULL;
   IS(towpath_worker_open(&options, &worker, &failure), TOWPATH_OUT_OF_RANGE);
   CHECK(worker == NULL);
