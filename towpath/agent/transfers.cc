@@ -316,8 +316,8 @@ void Transfers::abandon(std::shared_ptr<TransferCore> transfer) noexcept {
       transfer.reset();
       return;
     }
-    // Whoever waits until it is quiesced would wait for the next one, too. It took its handle under
-    // this mutex, of what was active: nobody takes one now.
+    // A thread that waits until it is quiesced would wait for the next one, too. It took its handle
+    // under this mutex, of what was active: nobody takes one now.
     const bool is_waited_for = transfer.use_count() > 1;
     run::MutexLock lock(pool_mutex_);
     if (context_.is_closed() || is_waited_for || pool_.size() >= kMaxPooled)

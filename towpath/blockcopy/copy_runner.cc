@@ -11,7 +11,7 @@ namespace {
 using layout::Axis;
 using layout::IndexRange;
 
-/// How long to sleep where an end is not told by the agent's wait_fd().
+/// How long to sleep where the agent's wait_fd() does not report an end.
 constexpr Duration kPollEvery = std::chrono::microseconds(100);
 constexpr Duration kSleepAtMost = std::chrono::milliseconds(50);
 
@@ -219,7 +219,7 @@ Result<CopyRunner::Way> CopyRunner::way_of(const CopySide& source, const CopySid
 }
 
 Result<std::shared_ptr<CopyJob>> CopyRunner::copy(const CopyEnd& from, const CopyEnd& to,
-                                                  const CopyRequest& request) {
+                                                  CopyRequest request) {
   TOWPATH_TRY(check_chunks(request));
   TOWPATH_TRY(CopySide source, side_of(from, request.source_format));
   TOWPATH_TRY(CopySide target, side_of(to, request.target_format));
@@ -246,8 +246,8 @@ Result<std::shared_ptr<CopyJob>> CopyRunner::copy(const CopyEnd& from, const Cop
       .chunks = {},
       .deadline = options_.clock->now() + request.timeout.value_or(options_.default_timeout),
       .most_chunks = request.most_chunks,
-      .on_layer = request.on_layer,
-      .on_blocks = request.on_blocks,
+      .on_layer = std::move(request.on_layer),
+      .on_blocks = std::move(request.on_blocks),
       .trial = way.trial};
   parts.chunks = cut_chunks(ranges_in(groups), parts.source.view.range(Axis::layer), limits);
   jobs_.push_back(std::make_shared<CopyJob>(std::move(parts)));

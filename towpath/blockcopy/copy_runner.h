@@ -34,7 +34,7 @@ class CopyRunner {
 
   /// Errors: as TransferManager::copy().
   Result<std::shared_ptr<CopyJob>> copy(const CopyEnd& from, const CopyEnd& to,
-                                        const CopyRequest& request);
+                                        CopyRequest request);
   bool progress();
   void wait_for_work(Duration timeout);
   TransferFigures figures() const;

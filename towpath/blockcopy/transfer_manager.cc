@@ -127,8 +127,9 @@ const Clock& TransferManager::clock() const { return *copies_->options().clock; 
 Result<TransferJob> TransferManager::copy(CopyRequest request) {
   TOWPATH_TRY(const Entry* from, find(request.source));
   TOWPATH_TRY(const Entry* to, find(request.target));
-  TOWPATH_TRY(auto job, copies_->copy({from->geometry(), from->options, from->local()},
-                                      {to->geometry(), to->options, to->local()}, request));
+  TOWPATH_TRY(auto job,
+              copies_->copy({from->geometry(), from->options, from->local()},
+                            {to->geometry(), to->options, to->local()}, std::move(request)));
   return TransferJob(*this, std::move(job));
 }
 

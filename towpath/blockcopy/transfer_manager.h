@@ -254,7 +254,7 @@ class TransferManager {
   std::uint64_t next_id_ = 1;
   std::map<LayoutHandle, Entry> layouts_;
   std::map<std::string, std::uint64_t> peers_;  // name, incarnation
-  const std::unique_ptr<CopyRunner> copies_;
+  const std::unique_ptr<CopyRunner> copies_;    // the last: what is under way ends before the rest
 };
 
 }  // namespace towpath::blockcopy

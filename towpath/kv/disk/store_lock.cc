@@ -130,7 +130,7 @@ struct OpenStores {
 /// Not destroyed: a store may be opened until the very end.
 OpenStores& open_stores() {
   static std::atomic<OpenStores*> known{nullptr};
-  // Acquire pairs with the release of whoever made it.
+  // Acquire pairs with the release of the thread that made it.
   OpenStores* now = known.load(std::memory_order_acquire);
   while (now == nullptr || now->fork_mark.is_inherited()) {
     auto* const made = new OpenStores(now);
