@@ -9,7 +9,7 @@
 
 #include <towpath/core/format.h>
 #include <towpath/run/mutex.h>
-#include <towpath/standard/shmem.h>
+#include <towpath/standard/shmem_start.h>
 
 #include "bindings/nvshmem/nvshmem_host.h"
 #include "bindings/nvshmem/rendezvous.h"

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include <towpath/core/format.h>
-#include <towpath/standard/shmem.h>
+#include <towpath/standard/shmem_start.h>
 
 #include "bindings/openshmem/process.h"
 

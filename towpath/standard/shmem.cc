@@ -1,6 +1,7 @@
 #include <towpath/core/format.h>
 #include <towpath/shmem/pmix/pmix_exchange.h>
 #include <towpath/standard/shmem.h>
+#include <towpath/standard/shmem_start.h>
 #include <towpath/standard/user_token.h>
 
 namespace towpath::standard {

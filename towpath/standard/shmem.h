@@ -2,37 +2,18 @@
 //
 // PEs of several hosts meet where the environment says: "tcp://host:port?token-file=PATH", of one
 // job at a time, at an address of PE 0's; "unix:PATH" for PEs that are started separately on one
-// host.
+// host. `towpath run --help` and the guide "Symmetric memory" name the variables.
 // Thread: any; reading the environment races with setenv(3).
 #pragma once
 
 #include <towpath/core/result.h>
 #include <towpath/shmem/context.h>
-#include <towpath/shmem/socket_bootstrap.h>
-#include <towpath/standard/shmem_environment.h>
 
 namespace towpath::standard {
 
-/// What the environment says of this process (shmem_environment.h): alone, of one host's job, after
-/// a meeting with the PEs of other hosts, or of a job of PMIx; the latter two are collective.
-/// Errors: shmem_bootstrap()'s; SocketBootstrap's or PmixExchange's, and
-/// shmem::bootstrap_over_hosts()'s.
-Result<shmem::Bootstrap> bootstrap_shmem(const Environment& environment, Duration timeout);
-
-/// This process's context, as its environment has it. Collective. Errors: bootstrap_shmem()'s and
-/// Context::open()'s.
+/// This process's context, as its environment has it: alone, of one host's job, after a meeting
+/// with the PEs of other hosts, or of a job of PMIx. Collective. Errors: invalid_argument (a
+/// variable that cannot be read), denied or timed_out (the meeting), and Context::open()'s.
 Result<shmem::Context> open_shmem(const shmem::ContextOptions& options = {});
-
-/// Where an invitation leads. Errors: invalid_argument (the place, the token), not_found (its
-/// file).
-Result<shmem::SocketBootstrapOptions> meeting_of(const ShmemInvitation& invitation,
-                                                 Duration timeout);
-
-/// What a PE says as it starts where the environment asks for it, by OpenSHMEM's variables (1.6,
-/// "Environment Variables"; NVSHMEM has them too): PE 0 at PREFIX_VERSION its library, and
-/// at PREFIX_INFO which variables it reads; each PE at PREFIX_DEBUG what it was given. Whole lines,
-/// or nothing. `prefix`: "SHMEM", say; `library`: its name and version.
-std::string shmem_greeting(const Environment& environment, std::string_view prefix,
-                           std::string_view library, const shmem::Context& context);
 
 }  // namespace towpath::standard

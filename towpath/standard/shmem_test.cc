@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/core/format.h>
-#include <towpath/standard/shmem.h>
+#include <towpath/standard/shmem_start.h>
 #include <towpath/sys/temporary_directory.h>
 
 namespace towpath::standard {
