@@ -175,9 +175,9 @@ def test_ranks_with_schedulers_of_their_own_are_refused():
                          fake_vllm.cache_config())
 
 
-def test_loads_in_a_step_are_refused_where_others_take_blocks_before_they_came():
+def test_loads_in_a_step_are_refused_where_a_step_is_computed_upon_them_before_they_came():
     config = fake_vllm.config({"loads_in_background": False})
-    config.scheduler_config.async_scheduling = config.cache_config.enable_prefix_caching = True
+    config.scheduler_config.async_scheduling = True
     with pytest.raises(ValueError, match="--no-async-scheduling"):
         TowpathConnector(config, KVConnectorRole.SCHEDULER, fake_vllm.cache_config())
 

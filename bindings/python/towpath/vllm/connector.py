@@ -88,14 +88,13 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
                              "one worker alone: say --distributed-executor-backend mp")
 
     def _refuse_loads_in_step(self, vllm_config):
-        """The step behind one with loads is scheduled upon them before vLLM knows whether they failed."""
+        """The step behind one with loads is scheduled upon them before vLLM knows whether they failed, and vLLM takes what it
+        computes for the request's next token."""
         if self._settings.loads_in_background:
             return
-        if getattr(vllm_config.scheduler_config, "async_scheduling", False) and getattr(
-                vllm_config.cache_config, "enable_prefix_caching", False):
-            raise ValueError("towpath: loads_in_background is false, with prefix caching and asynchronous scheduling, where other "
-                             "requests take a block before it is known whether it came: leave it out, or say "
-                             "--no-async-scheduling")
+        if getattr(vllm_config.scheduler_config, "async_scheduling", False):
+            raise ValueError("towpath: loads_in_background is false, with asynchronous scheduling, where a step is computed upon "
+                             "blocks before it is known whether they came: leave it out, or say --no-async-scheduling")
         if not self._is_plain:
             raise ValueError(f"towpath: loads_in_background is false, and this model has {len(self._groups)} groups of unlike "
                              "layers, of which vLLM cannot hear within a step what failed: leave it out")
