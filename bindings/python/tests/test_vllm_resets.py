@@ -40,6 +40,16 @@ def test_what_both_halves_count_is_the_workers_and_counts_go_on_after_a_reset():
     worker.shutdown()
 
 
+def test_hints_are_counted_once_however_often_is_reset():
+    scheduler, worker = connectors(views("LBHNC"))
+    for answered in (2, 0, 1):
+        scheduler._scheduler._hints.counts["hints_accepted"] += answered
+        scheduler._stats_at = 0.0
+        assert scheduler.get_kv_connector_stats().data.get("hints_accepted", 0) == answered
+        assert scheduler.reset_cache() is True
+    worker.shutdown()
+
+
 @pytest.mark.parametrize("on_a_drive", [False, True])
 def test_what_is_kept_after_a_reset_is_for_this_life_alone(tmp_path, on_a_drive):
     """A reset is said to come with new weights, which the folder of weights need not have."""

@@ -282,7 +282,7 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
         if not self._scheduler.reset():
             _logger.warning("towpath: not reset, since blocks of requests are on their way: ask again")
             return False
-        self._last_figures = {}
+        self._last_figures = {name: count for name, count in self._last_figures.items() if name.startswith("hints_")}  # they go on
         if self._settings != self._settings.alone():
             _logger.warning("towpath: objects, peers and a server are used no more in this life of the engine: what they keep "
                             "was computed before the reset; give another \"model\" if it is of other weights")
