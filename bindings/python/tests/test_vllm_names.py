@@ -7,6 +7,7 @@ import fake_vllm
 import pytest
 
 fake_vllm.install()
+from test_vllm import Request, begin, scheduled, side
 from towpath.vllm import naming
 from towpath.vllm.scheduling import adapter_of, room_of, tenant_of
 
@@ -88,6 +89,32 @@ def test_an_adapter_that_was_trained_on_has_another_room(tmp_path):
         write(tmp_path / "adapter_model.safetensors", weights)
         rooms.append(room(lora_request=lora))
     assert rooms[0] == rooms[2] != rooms[1]
+
+
+def test_an_adapter_whose_folder_changed_is_not_kept_until_the_engine_reads_it_again(tmp_path):
+    """It computes with what it read, by a name that is of what is there now; the next life would load that."""
+    half, weights = side(), tmp_path / "adapter_model.safetensors"
+
+    def blocks_saved_by(request):
+        before = half.figures()["saved_blocks"]
+        begin(half, request, [0, 1, 2])
+        half.build(scheduled(request, 0, 40))
+        return half.figures()["saved_blocks"] - before
+
+    def request(name, number, **more):
+        lora = types.SimpleNamespace(lora_name="a", lora_path=str(tmp_path), lora_int_id=number, **more)
+        return Request(name, 40, lora_request=lora, cache_salt=name)
+
+    write(weights, b"first")
+    preempted = request("a", 1)
+    assert blocks_saved_by(preempted) == 2
+    write(weights, b"other")
+    assert blocks_saved_by(request("b", 1)) == 0
+    assert blocks_saved_by(request("c", 2)) == 2, "another number is read anew"
+    preempted.num_preemptions = 1
+    assert blocks_saved_by(preempted) == 0 and half.finish(preempted) == (False, None)
+    assert blocks_saved_by(request("d", 1, load_inplace=True)) == 2
+    assert blocks_saved_by(request("e", 1)) == 2, "which has been read by now"
 
 
 def test_rooms_are_short_whatever_clients_send():

@@ -100,6 +100,9 @@ class Hints:
         del self._messages[request_id]
         return {"kv_hints": {"message_id": message.id, "answers": list(message.answers.values())}}
 
+    def leave(self, request_id):
+        self._messages.pop(request_id, None)
+
     def forget(self):
         self._messages.clear()
         self._ordered.clear()

@@ -124,6 +124,7 @@ class SchedulerSide:
         self._leaving: Set[str] = set()  # ended, and blocks of theirs stay
         self._loading: Set[str] = set()  # wait for what comes in the background
         self._loras: Dict[str, Tuple[str, int]] = {}  # by room: name and number
+        self._adapters: Dict[int, str] = {}  # by the engine's number, as it was seen first
         self._loads = self._settle = False
         self._awaited = 0
         self._changed = False  # there may be orders
@@ -148,6 +149,9 @@ class SchedulerSide:
             found, background = self._scheduler.match_again(request.request_id, computed)
         else:
             adapter = adapter_of(request)
+            if adapter and not self._is_loaded(adapter, request.lora_request):
+                self._leave_alone(request.request_id)
+                return 0, False
             if adapter:
                 self._loras[adapter] = (request.lora_request.lora_name, request.lora_request.lora_int_id)
             found, background = self._scheduler.match(request.request_id, request.all_token_ids[:], computed,
@@ -159,6 +163,19 @@ class SchedulerSide:
         if loaded_to and computed + found >= loaded_to:
             return 0, False  # that load has failed, and would again: nothing of it was lost
         return found, background
+
+    def _is_loaded(self, adapter, lora):
+        """Whether the engine computes with these weights. It reads a number's folder once, and again when it has let go of the
+        adapter: where that has changed since, nobody knows which it has. `load_inplace`: it reads them before each step."""
+        if getattr(lora, "load_inplace", False):
+            self._adapters[lora.lora_int_id] = adapter
+        return self._adapters.setdefault(lora.lora_int_id, adapter) == adapter
+
+    def _leave_alone(self, name):
+        """A request that has no blocks is not kept any more."""
+        if self._requests.pop(name, None) is not None:
+            self._scheduler.finish(name)
+        self._hints.leave(name)
 
     def allocate(self, request, blocks, loaded):
         state = self._requests.get(request.request_id)
