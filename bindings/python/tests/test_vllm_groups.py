@@ -1,4 +1,5 @@
 """towpath.vllm and models of unlike layers, on a vLLM that is none. With real ones: ./dev engines -k hybrid."""
+import contextlib
 import types
 
 import fake_vllm
@@ -80,6 +81,15 @@ def test_groups_that_do_not_share_their_places_are_refused():
     caches, config = fake_vllm.overlaid([fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec()], beside=True)
     with pytest.raises(geometry.GeometryError, match="2 groups lie beside each other.*--disable-hybrid-kv-cache-manager"):
         geometry.prove(caches, config)
+
+
+@pytest.mark.parametrize("supported", [False, True])
+def test_pooling_over_all_tokens_of_a_prompt_is_refused(supported):
+    """As vLLM's MeanPool, which raises where it is given a part of them: that ends the engine."""
+    config = fake_vllm.config()
+    config.model_config.runner_type, config.model_config.is_prefix_caching_supported = "pooling", supported
+    with pytest.raises(ValueError, match="without a connector") if not supported else contextlib.nullcontext():
+        TowpathConnector(config, KVConnectorRole.SCHEDULER, fake_vllm.cache_config())
 
 
 def test_unlike_layers_load_in_the_background_alone():

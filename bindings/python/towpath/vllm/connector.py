@@ -86,6 +86,10 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
         if getattr(parallel, "distributed_executor_backend", None) == "external_launcher":
             raise ValueError("towpath: the executor is external_launcher, where each rank has a scheduler of its own, which hears of "
                              "one worker alone: say --distributed-executor-backend mp")
+        model = vllm_config.model_config
+        if getattr(model, "runner_type", "") == "pooling" and not getattr(model, "is_prefix_caching_supported", True):
+            raise ValueError("towpath: this model's pooling is over all tokens of a prompt, of which a load would leave some out; vLLM "
+                             "has no prefix caching for it either: serve it without a connector")
 
     def _refuse_loads_in_step(self, vllm_config):
         """The step behind one with loads is scheduled upon them before vLLM knows whether they failed, and vLLM takes what it
