@@ -92,6 +92,14 @@ def test_pooling_over_all_tokens_of_a_prompt_is_refused(supported):
         TowpathConnector(config, KVConnectorRole.SCHEDULER, fake_vllm.cache_config())
 
 
+def test_outputs_that_vllm_has_of_its_own_cache_alone_are_refused():
+    """Of a loaded block vLLM's worker finds no experts, and raises: that ends the engine."""
+    config = fake_vllm.config()
+    config.aux_output_config = types.SimpleNamespace(enabled=True)
+    with pytest.raises(ValueError, match="--enable-return-routed-experts"):
+        TowpathConnector(config, KVConnectorRole.SCHEDULER, fake_vllm.cache_config())
+
+
 def test_unlike_layers_load_in_the_background_alone():
     _, config = fake_vllm.overlaid([fake_vllm.FullAttentionSpec(), fake_vllm.SlidingWindowSpec()])
     with pytest.raises(ValueError, match="loads_in_background is false, and this model has 2 groups"):

@@ -86,6 +86,9 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
         if getattr(parallel, "distributed_executor_backend", None) == "external_launcher":
             raise ValueError("towpath: the executor is external_launcher, where each rank has a scheduler of its own, which hears of "
                              "one worker alone: say --distributed-executor-backend mp")
+        if getattr(getattr(vllm_config, "aux_output_config", None), "enabled", False):
+            raise ValueError("towpath: with --enable-return-routed-experts vLLM wants the experts of each token that it did not compute, "
+                             "and has those of its own cache alone: leave one of the two out")
         model = vllm_config.model_config
         if getattr(model, "runner_type", "") == "pooling" and not getattr(model, "is_prefix_caching_supported", True):
             raise ValueError("towpath: this model's pooling is over all tokens of a prompt, of which a load would leave some out; vLLM "
