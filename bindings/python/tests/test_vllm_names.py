@@ -9,7 +9,9 @@ import pytest
 fake_vllm.install()
 from test_vllm import Request, begin, scheduled, side
 from towpath.vllm import naming
+from towpath.vllm.connector import TowpathConnector
 from towpath.vllm.scheduling import adapter_of, room_of, tenant_of
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 
 
 def room(**request):
@@ -80,6 +82,21 @@ def test_rooms_keep_adapters_tenants_and_images_apart():
     rooms = [room(lora_request=adapter, cache_salt=salt, mm_features=features)
              for adapter in (None, lora) for salt in (None, "s", "") for features in ([], [feature])]
     assert rooms[0] == "" and len(set(rooms)) == len(rooms)
+
+
+@pytest.mark.parametrize("cache_gb, caches_prefixes, are_kept", [(0, False, False), (0, True, True), (4, False, True)])
+def test_requests_with_images_are_kept_where_images_are_known_by_their_content(cache_gb, caches_prefixes, are_kept):
+    """Else vLLM counts them, and the first image of each life has one name."""
+    config = fake_vllm.config()
+    config.model_config.multimodal_config = types.SimpleNamespace(mm_processor_cache_gb=cache_gb)
+    config.cache_config.enable_prefix_caching = caches_prefixes
+    half = TowpathConnector(config, KVConnectorRole.SCHEDULER, fake_vllm.cache_config())._scheduler
+    image = types.SimpleNamespace(identifier="renderer0-mm-1-image-0", mm_position=types.SimpleNamespace(offset=4))
+    for features, saved in ([image], 2 if are_kept else 0), ([], 2):
+        request, before = Request(f"{len(features)}", 40, mm_features=features), half.figures()["saved_blocks"]
+        begin(half, request, [0, 1, 2])
+        half.build(scheduled(request, 0, 40))
+        assert half.figures()["saved_blocks"] == before + saved
 
 
 def test_an_adapter_that_was_trained_on_has_another_room(tmp_path):

@@ -138,6 +138,14 @@ def test_a_name_of_ones_own_is_asked_for_where_vllm_does_not_say_its_model(tmp_p
         life.tier.shutdown()
 
 
+def test_images_that_are_known_by_numbers_are_refused(tmp_path, monkeypatch):
+    config = fake_vllm.config()
+    config.model_config.multimodal_config, config.cache_config.enable_prefix_caching = space(mm_processor_cache_gb=0), False
+    monkeypatch.setattr("towpath.vllm.tier._vllm_config", lambda: config)
+    with pytest.raises(ValueError, match="--mm-processor-cache-gb 0"):
+        Life(tmp_path)
+
+
 def test_one_line_of_settings_is_the_tier_and_a_policy(tmp_path):
     @dataclasses.dataclass
     class Config:

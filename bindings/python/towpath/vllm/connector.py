@@ -114,7 +114,7 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
         self._events = bool(events and events.enable_kv_cache_events)
         self._scheduler = SchedulerSide(
             tokens_per_block=per_block, workers=vllm_config.parallel_config.world_size, name_space=name,
-            settings=self._settings, events=self._events, groups=self._groups)
+            settings=self._settings, events=self._events, groups=self._groups, keeps_images=naming.knows_images(vllm_config))
         self._last_figures = {}
 
     def _start_worker(self, vllm_config, per_block, name):

@@ -50,6 +50,13 @@ def facts_of_model(vllm_config, model: str = "") -> dict:
     return {**said, **_model(config), "config": text, "drafts": str(drafts) if drafts else None}
 
 
+def knows_images(vllm_config) -> bool:
+    """Whether an image's identifier is of its content. Where nothing in vLLM needs that it is a number of this process
+    (renderers/base.py, _process_mm_uuids), which another life, or another replica, gives to another image."""
+    images = getattr(vllm_config.model_config, "multimodal_config", None)
+    return bool(getattr(images, "mm_processor_cache_gb", 1) or getattr(vllm_config.cache_config, "enable_prefix_caching", True))
+
+
 def name_of_cache(vllm_config, tokens_per_block: int, model: str = "", arrangement: str = "") -> str:
     """`model`: as for facts_of_model(). `arrangement`: of a block's bytes, where they are kept as they lie."""
     config, cache = vllm_config.model_config, vllm_config.cache_config

@@ -109,7 +109,7 @@ def is_kept(request) -> bool:
 
 class SchedulerSide:
 
-    def __init__(self, *, tokens_per_block, workers, name_space, settings, events=False, groups=(("whole", 0),)):
+    def __init__(self, *, tokens_per_block, workers, name_space, settings, events=False, groups=(("whole", 0),), keeps_images=True):
         self._frees_early = any(kind != "whole" for kind, _ in groups)
         self._make = lambda: Scheduler(
             tokens_per_block, workers=workers, name_space=name_space,
@@ -119,6 +119,7 @@ class SchedulerSide:
             null_block=_NULL_BLOCK if self._frees_early else None)
         self._scheduler = self._make()
         self._per_block, self._workers, self._settings = tokens_per_block, workers, settings
+        self._keeps_images = keeps_images
         self._requests: Dict[str, _Request] = {}
         self._unconfirmed: Dict[int, int] = {}  # step with loads: workers that have not done it
         self._leaving: Set[str] = set()  # ended, and blocks of theirs stay
@@ -137,7 +138,7 @@ class SchedulerSide:
 
     def match(self, request, computed):
         """(tokens, whether they come in the background)."""
-        if not is_kept(request):
+        if not is_kept(request) or (not self._keeps_images and getattr(request, "mm_features", None)):
             return 0, False
         state = self._requests.get(request.request_id)
         if state is not None:

@@ -52,6 +52,9 @@ def _vllm_config():
 
 def _model(own):
     vllm_config = _vllm_config()
+    if vllm_config is not None and getattr(vllm_config.model_config, "multimodal_config", None) and not naming.knows_images(vllm_config):
+        raise ValueError("towpath: with --mm-processor-cache-gb 0 and without prefix caching vLLM numbers images, and a number is another "
+                         "image's in the next life: leave one of the two out")
     if vllm_config is not None:
         return naming.facts_of_model(vllm_config, own)
     if not own:
