@@ -54,6 +54,18 @@ def test_weights_of_one_small_tensor_that_changed_have_another_name(tmp_path):
     assert len(names) == 4
 
 
+def test_models_whose_weights_are_streamed_have_the_names_of_their_places(tmp_path):
+    """vLLM makes a folder of the rest: equal ones of models that differ in their weights alone."""
+    names, config = set(), fake_vllm.config()
+    for folder, streamed in (("a", ""), ("b", ""), ("c", "s3://models/one"), ("c", "s3://models/other")):
+        place = tmp_path / folder
+        place.mkdir(exist_ok=True)
+        (place / "config.json").write_text("{}")
+        config.model_config.model, config.model_config.model_weights = str(place), streamed
+        names.add(naming.name_of_cache(config, 16))
+    assert len(names) == 4
+
+
 def test_what_computes_otherwise_has_another_name():
     config = fake_vllm.config()
     name = naming.name_of_cache(config, 16)

@@ -7,13 +7,16 @@ import json
 import pathlib
 
 _PIECE, _PIECES = 4096, 256
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".tensors")
 
 
 def digest_of_weights(folder: str) -> str:
     """Of every weight file its length, its beginning, and pieces: where each tensor begins, as far as the file
-    says; else at even distances. They are read again when a length or a date is another."""
+    says; else at even distances. They are read again when a length or a date is another. Of a folder without any, whose
+    weights are streamed from elsewhere, it is the folder's own name."""
     paths = sorted(path for path in pathlib.Path(folder).iterdir() if path.name.endswith(_WEIGHTS))
+    if not paths:
+        return hashlib.sha256(f"no weights in {folder}".encode(errors="surrogateescape")).hexdigest()
     stats = [path.stat() for path in paths]
     return _digest_of(tuple((path, one.st_size, one.st_mtime_ns, one.st_ino) for path, one in zip(paths, stats)))
 

@@ -12,8 +12,12 @@ from towpath._weights import digest_of_weights
 
 
 def _model(config):
-    """Where the model is, and what is there."""
+    """Where the model is, and what is there. Of weights that are streamed from a store (`model_weights`) only the rest of the
+    model's files is in its folder."""
     place = str(getattr(config, "model", ""))
+    streamed = getattr(config, "model_weights", "")
+    if streamed:
+        return {"model": str(streamed), "revision": getattr(config, "revision", None)}
     if os.path.isdir(place):
         return {"weights": digest_of_weights(os.path.realpath(place))}
     hf_config = getattr(config, "hf_config", None)
