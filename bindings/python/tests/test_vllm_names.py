@@ -75,6 +75,16 @@ def test_what_computes_otherwise_has_another_name():
     assert naming.name_of_cache(config, 16, "mine") != naming.name_of_cache(config, 16, "yours")
 
 
+@pytest.mark.parametrize("model", ["", "mine"])
+def test_what_is_said_of_images_and_of_quantization_is_in_the_name(model):
+    config, names = fake_vllm.config(), set()
+    for kwargs, quantization in ((None, None), ({"num_crops": 4}, None), ({"num_crops": 16}, None), (None, {"linear": "fp8"})):
+        config.model_config.multimodal_config = types.SimpleNamespace(mm_processor_kwargs=kwargs)
+        config.model_config.quantization_config = quantization
+        names.add(naming.name_of_cache(config, 16, model))
+    assert len(names) == 4
+
+
 @pytest.mark.parametrize("rope,model,is_another", [("longrope", "", True), ("longrope", "mine", True), ("su", "", True),
                                                    ("yarn", "", False)])
 def test_keys_that_are_turned_by_the_longest_request_have_its_length_in_their_name(rope, model, is_another):

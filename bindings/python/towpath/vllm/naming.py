@@ -38,13 +38,25 @@ def _kernels(vllm_config):
     return kernels
 
 
+# Of vLLM's options for images: what changes their embeddings, and is not in the digest of an image.
+_OF_IMAGES = ("mm_processor_kwargs", "media_io_kwargs", "video_pruning_rate", "video_pruning_method", "mm_encoder_attn_dtype")
+
+
+def _configured(config):
+    """Beside the model's own configuration, and only what was said: quantization as it is loaded, and images."""
+    images = getattr(config, "multimodal_config", None)
+    said = {"quantization_config": getattr(config, "quantization_config", None),
+            **{name: getattr(images, name, None) for name in _OF_IMAGES}}
+    return {name: str(value) for name, value in said.items() if value}
+
+
 def facts_of_model(vllm_config, model: str = "") -> dict:
     """What makes other bytes of equal tokens, of the model and of how it is loaded. `model`: the user's own name, instead of
     what the model's folder and configuration say."""
     config = vllm_config.model_config
     hf_config = getattr(config, "hf_config", None)
     text = hf_config.to_json_string() if hasattr(hf_config, "to_json_string") else None
-    said = {"quantization": str(getattr(config, "quantization", None))}
+    said = {"quantization": str(getattr(config, "quantization", None)), **_configured(config)}
     if any(f'"{rope}"' in (text or "") for rope in ("longrope", "su")):
         # Its keys are turned by what a request may be at most, not by what it is: Phi3LongRoPEScaledRotaryEmbedding.
         said["longest"] = getattr(config, "max_model_len", None)
