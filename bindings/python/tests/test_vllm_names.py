@@ -98,6 +98,14 @@ def test_another_version_of_the_engine_has_another_name(monkeypatch):
     assert naming.name_of_cache(fake_vllm.config(), 16, "mine") != first
 
 
+def test_keys_that_kernels_shuffle_have_another_name(monkeypatch):
+    monkeypatch.delenv("VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT", raising=False)
+    first = naming.name_of_cache(fake_vllm.config(), 16, "mine")
+    for value, is_another in ("0", False), ("1", True):
+        monkeypatch.setenv("VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT", value)
+        assert (naming.name_of_cache(fake_vllm.config(), 16, "mine") != first) == is_another
+
+
 def test_rooms_keep_adapters_tenants_and_images_apart():
     feature = types.SimpleNamespace(identifier="image", mm_position=types.SimpleNamespace(offset=4))
     lora = types.SimpleNamespace(lora_name="a", lora_path="/a", lora_int_id=1)

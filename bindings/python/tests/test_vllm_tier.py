@@ -11,6 +11,7 @@ fake_vllm.install()
 from vllm.v1.kv_offload.base import LookupResult
 
 from towpath.errors import Unavailable
+from towpath.vllm import naming
 from towpath.vllm.tier import TowpathOffloadingSpec, TowpathTier
 
 CHUNKS, CHUNK = 16, 8192
@@ -120,6 +121,19 @@ def test_models_that_were_started_otherwise_do_not_meet(tmp_path, one, other):
     life.tier.shutdown()
     for started, is_there in ((other, False), (one, True)):
         life = Life(tmp_path, started=started)
+        assert life.ask(keys(1)) == [is_there]
+        life.tier.shutdown()
+
+
+@pytest.mark.parametrize("model", ["", "one"])
+def test_another_release_of_vllm_does_not_find_chunks_that_it_may_arrange_otherwise(tmp_path, monkeypatch, model):
+    life = Life(tmp_path, model=model)
+    fill(life, 1)
+    life.run(False, keys(1), [0])
+    life.tier.shutdown()
+    for version, is_there in (("another", False), (naming.vllm.__version__, True)):
+        monkeypatch.setattr(naming.vllm, "__version__", version)
+        life = Life(tmp_path, model=model)
         assert life.ask(keys(1)) == [is_there]
         life.tier.shutdown()
 

@@ -35,7 +35,14 @@ def _kernels(vllm_config):
         kernels["machine"] = [os.uname().machine, torch.cpu._is_amx_tile_supported(), torch.cpu._is_avx512_supported()]
     else:
         kernels["machine"] = [current_platform.get_device_name(), str(current_platform.get_device_capability())]
+    if os.environ.get("VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT", "").lower() in ("true", "1"):
+        kernels["shuffled"] = True
     return kernels
+
+
+def facts_of_engine(vllm_config) -> dict:
+    """What arranges the bytes of a block, of any model."""
+    return {"vllm": vllm.__version__, **_kernels(vllm_config)}
 
 
 # Of vLLM's options for images: what changes their embeddings, and is not in the digest of an image.
@@ -76,9 +83,9 @@ def knows_images(vllm_config) -> bool:
 def name_of_cache(vllm_config, tokens_per_block: int, model: str = "", arrangement: str = "") -> str:
     """`model`: as for facts_of_model(). `arrangement`: of a block's bytes, where they are kept as they lie."""
     config, cache = vllm_config.model_config, vllm_config.cache_config
-    said = {"vllm": vllm.__version__, "dtype": str(getattr(config, "dtype", "")),
+    said = {"dtype": str(getattr(config, "dtype", "")),
             "cache_dtype": str(getattr(cache, "cache_dtype", "")), "block": tokens_per_block,
-            "arrangement": arrangement, "ranks": vllm_config.parallel_config.world_size, **_kernels(vllm_config),
+            "arrangement": arrangement, "ranks": vllm_config.parallel_config.world_size, **facts_of_engine(vllm_config),
             **facts_of_model(vllm_config, model)}
     text = json.dumps(said, sort_keys=True)
     return f"vllm {hashlib.sha256(text.encode()).hexdigest()}"

@@ -56,7 +56,7 @@ def _model(own):
         raise ValueError("towpath: with --mm-processor-cache-gb 0 and without prefix caching vLLM numbers images, and a number is another "
                          "image's in the next life: leave one of the two out")
     if vllm_config is not None:
-        return naming.facts_of_model(vllm_config, own)
+        return {**naming.facts_of_model(vllm_config, own), **naming.facts_of_engine(vllm_config)}
     if not own:
         raise ValueError("towpath: what model vLLM was started with cannot be asked, since no caller has a vllm_config: say "
                          '"model" beside "directory", another for other weights')
