@@ -161,13 +161,14 @@ void bind_event(py::module_& module) {
 /// Times in seconds.
 void give_hint(const Scheduler& self, const Name& request, const std::string& action,
                const Name& id, std::uint64_t first_token, std::optional<std::uint64_t> end_token,
-               double after, double keep) {
+               double after, double keep, const Name& session) {
   const kv::ConnectorScheduler::Hint hint{.id = id.value,
                                           .action = unwrap(kv::hint_action_named(action)),
                                           .first_token = first_token,
                                           .end_token = end_token.value_or(UINT64_MAX),
                                           .after = to_duration(after),
-                                          .keep = to_duration(keep)};
+                                          .keep = to_duration(keep),
+                                          .session = session.value};
   check(self.call([&](auto& it) { return it.hint(request.value, hint); }));
 }
 
@@ -233,7 +234,7 @@ void bind_scheduler(py::module_& module) {
            })
       .def("hint", &give_hint, py::arg("request"), py::arg("action"), py::arg("id") = Name{},
            py::arg("first_token") = 0, py::arg("end_token") = py::none(), py::arg("after") = 0.0,
-           py::arg("keep") = 0.0)
+           py::arg("keep") = 0.0, py::arg("session") = Name{})
       .def("take_answered_hints", &take_answered_hints)
       .def("take_events",
            [](const Scheduler& self) {

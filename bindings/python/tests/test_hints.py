@@ -100,6 +100,17 @@ def test_without_peers_nothing_is_shared():
     worker.shutdown()
 
 
+def test_a_hint_is_of_the_session_that_it_names_or_of_its_request_s():
+    said, heard = [], hints.Hints()
+    scheduler = types.SimpleNamespace(hint=lambda *hint, session, **more: said.append(session))
+    for of_request, payload in (None, {}), ("ours", {}), ("ours", {"session": "theirs"}), ("\ud800", {}):
+        one = request(f"{len(said)}", action("pin", ttl_s=1, **payload), action("demote", **payload))
+        one.session_id = of_request
+        assert heard.hear(scheduler, one)
+        heard.finish(scheduler, one.request_id)
+    assert said[::2] == said[1::2] == [b"", b"ours", b"theirs", b"\xed\xa0\x80"]
+
+
 def test_a_request_without_hints_says_nothing_of_them():
     scheduler, worker = connectors(views("LBHNC"))
     assert serve(scheduler, worker, Request("a", 40)) is None

@@ -380,9 +380,9 @@ class ConnectorScheduler:
     def finish(self, request: Name) -> bool:
         """Whether the blocks must stay until the request has been sent, or received."""
     def hint(self, request: Name, action: str, id: Name = "", first_token: int = 0, end_token: Optional[int] = None,
-             after: float = 0.0, keep: float = 0.0) -> None:
+             after: float = 0.0, keep: float = 0.0, session: Name = "") -> None:
         """Of a request that was matched and has not finished, its whole blocks of these tokens: "prefetch", "pin", "retain",
-        "demote" or "share", `after` so many seconds, for `keep` seconds."""
+        "demote" or "share", `after` so many seconds, for `keep` seconds. What one `session` holds no other lets go of."""
     def take_answered_hints(self) -> List[Tuple[Name, str, str, int, int, str]]:
         """id, action, "accepted", "clipped" or "rejected", blocks that it was done for, those it was not, and why."""
     def take_events(self) -> List[HeldBlockEvent]: ...

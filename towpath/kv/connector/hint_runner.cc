@@ -10,6 +10,7 @@ namespace {
 constexpr std::size_t kBroughtAtOnce = 32;                    // by a hint
 constexpr Duration kHintLook = std::chrono::milliseconds(1);  // at what a hint waits for
 constexpr Duration kAskAgain = std::chrono::milliseconds(20);
+constexpr std::size_t kMostSessions = 64;  // of a block; what others hold is nobody's in particular
 
 bool holds_blocks(HintAction action) {
   return action == HintAction::pin || action == HintAction::retain || action == HintAction::share;
@@ -65,11 +66,12 @@ bool HintRunner::progress() {
 
 bool HintRunner::let_go(Instant now) {
   if (now < next_end_) return false;
-  const std::size_t gone =
-      std::erase_if(held_, [&](const auto& one) { return one.second.until <= now; });
   next_end_ = Instant::never();
-  for (const auto& [hash, held] : held_) next_end_ = std::min(next_end_, held.until);
-  return gone > 0;
+  for (auto& [hash, held] : held_) {
+    std::erase_if(held.holds, [&](const Hold& hold) { return hold.until <= now; });
+    for (const Hold& hold : held.holds) next_end_ = std::min(next_end_, hold.until);
+  }
+  return std::erase_if(held_, [](const auto& one) { return one.second.holds.empty(); }) > 0;
 }
 
 /// True: it has ended.
@@ -89,8 +91,18 @@ bool HintRunner::advance(Running& hint, Instant now) {
 }
 
 void HintRunner::release(Running& hint) {
-  for (const BlockHash hash : hint.left) held_.erase(hash);
+  for (const BlockHash hash : hint.left) (void)give_back(hash, hint.order.session);
   hint.done = hint.left.size();
+}
+
+/// What the session holds of it. True: others hold it still.
+bool HintRunner::give_back(BlockHash hash, std::uint64_t session) {
+  const auto known = held_.find(hash);
+  if (known == held_.end()) return false;
+  std::erase_if(known->second.holds, [&](const Hold& hold) { return hold.session == session; });
+  if (!known->second.holds.empty()) return true;
+  held_.erase(known);
+  return false;
 }
 
 /// What is being saved comes soon; what is being written below may take longer.
@@ -143,23 +155,37 @@ bool HintRunner::do_for(Running& hint, BlockHash hash, Instant now) {
 void HintRunner::hold(Running& hint, BlockRef block, Instant now) {
   const BlockHash hash = block.hash();
   const Instant until = now + std::min(hint.order.keep, kLongestHint);
-  const auto known = held_.find(hash);
-  if (known == held_.end() && held_.size() >= options_.most_held) {
+  if (!held_.contains(hash) && held_.size() >= options_.most_held) {
     hint.is_clipped = true;
     return;
   }
-  if (known == held_.end())
-    held_.emplace(hash, Held{std::move(block), until});
-  else
-    known->second.until = std::max(known->second.until, until);
+  Held& held = held_[hash];
+  if (!held.block) held.block = std::move(block);
+  add(held, {hint.order.session, until});
   next_end_ = std::min(next_end_, until);
   ++hint.done;
 }
 
-/// False: it is not below yet, or in no tier.
+void HintRunner::add(Held& held, Hold hold) {
+  const auto find = [&] { return std::ranges::find(held.holds, hold.session, &Hold::session); };
+  auto known = find();
+  if (known == held.holds.end() && held.holds.size() >= kMostSessions) {
+    hold.session = 0;
+    known = find();
+  }
+  if (known == held.holds.end())
+    held.holds.push_back(hold);
+  else
+    known->until = std::max(known->until, hold.until);
+}
+
+/// False: it is not below yet, or in no tier. What others hold stays where it is.
 bool HintRunner::demote(Running& hint, BlockHash hash) {
   constexpr unsigned kMemory = 1;
-  held_.erase(hash);
+  if (give_back(hash, hint.order.session)) {
+    ++hint.done;
+    return true;
+  }
   const unsigned good_enough = options_.below != 0 ? options_.below : kMemory;
   if ((options_.block_directory->tiers_of(hash) & good_enough) != 0) {
     (void)cache_.pool().spend(hash);

@@ -6,7 +6,8 @@
 //
 // Blocks that no tier has yet, since they are being saved, are waited for a little, and those for
 // which a tier, a peer or the pool has no room now are asked for again as long. What is held is a
-// share of the slots at most, so that engines always find others. Thread: loop, the keeper's.
+// share of the slots at most, so that engines always find others. A block stays while any session
+// holds it. Thread: loop, the keeper's.
 #pragma once
 
 #include <algorithm>
@@ -67,9 +68,13 @@ class HintRunner {
 
     bool has_begun() const { return begun.has_value(); }
   };
+  struct Hold {
+    std::uint64_t session;
+    Instant until;
+  };
   struct Held {
     BlockRef block;
-    Instant until;
+    std::vector<Hold> holds;  // of each session one; never none
   };
 
   std::string why_not(const HintOrder& order) const;
@@ -82,6 +87,8 @@ class HintRunner {
   void take_refused(Running& hint, BlockHash hash, Status refusal, Instant now);
   bool do_for(Running& hint, BlockHash hash, Instant now);
   void hold(Running& hint, BlockRef block, Instant now);
+  static void add(Held& held, Hold hold);
+  bool give_back(BlockHash hash, std::uint64_t session);
   bool demote(Running& hint, BlockHash hash);
   void bring(Running& hint);
   void answer(const Running& hint);

@@ -39,6 +39,11 @@ class HintRunnerTest : public testing::CacheFixture {
     hints_->take({.action = action, .after = after, .keep = keep, .blocks = blocks(from, to)});
     return answer();
   }
+  /// Of blocks 1 and 2, by a session: for how many it was done.
+  std::uint64_t say(HintAction action, std::uint64_t session, Duration keep) {
+    hints_->take({.action = action, .keep = keep, .blocks = blocks(1, 2), .session = session});
+    return answer().blocks;
+  }
   HintAnswer answer() {
     for (int looks = 0; looks < 100'000; ++looks) {
       auto answers = hints_->take_answers();
@@ -123,6 +128,48 @@ TEST_F(HintRunnerTest, a_pin_ends_when_that_is_said) {
   EXPECT_EQ(ask(HintAction::pin, 1, 2).outcome, HintOutcome::accepted);
   EXPECT_EQ(hints_->held(), 2U);
   EXPECT_EQ(ask(HintAction::pin, 1, 2, {}).outcome, HintOutcome::accepted);
+  EXPECT_EQ(hints_->held(), 0U);
+}
+
+TEST_F(HintRunnerTest, what_one_session_lets_go_of_or_demotes_others_hold) {
+  open_hints();
+  make_all(1, 2);
+  EXPECT_EQ(say(HintAction::retain, 1, seconds(60)), 2U);
+  EXPECT_EQ(say(HintAction::retain, 2, seconds(60)), 2U);
+  EXPECT_EQ(say(HintAction::retain, 1, {}), 2U);
+  EXPECT_EQ(say(HintAction::demote, 3, {}), 2U);
+  EXPECT_EQ(say(HintAction::demote, 0, {}), 2U) << "no session in particular";
+  EXPECT_EQ(hints_->held(), 2U);
+  make_all(11, 40);
+  EXPECT_TRUE(is_in_memory(1) && is_in_memory(2));
+  EXPECT_EQ(say(HintAction::demote, 2, {}), 2U);
+  EXPECT_EQ(hints_->held(), 0U);
+  make_all(51, 80);
+  EXPECT_FALSE(is_in_memory(1) || is_in_memory(2));
+}
+
+TEST_F(HintRunnerTest, block_is_held_until_the_last_session_s_time_is_over) {
+  open_hints();
+  make_all(1, 2);
+  EXPECT_EQ(say(HintAction::retain, 1, seconds(3)), 2U);
+  EXPECT_EQ(say(HintAction::retain, 2, seconds(9)), 2U);
+  drive(5'000);
+  EXPECT_EQ(hints_->held(), 2U);
+  EXPECT_EQ(say(HintAction::retain, 1, {}), 2U) << "its time is over, and the other's is not";
+  EXPECT_EQ(hints_->held(), 2U);
+  drive(5'000);
+  EXPECT_EQ(hints_->held(), 0U);
+}
+
+TEST_F(HintRunnerTest, sessions_of_a_block_are_bounded_and_hold_it_nevertheless) {
+  open_hints();
+  make_all(1, 2);
+  for (std::uint64_t session = 1; session <= 70; ++session)
+    EXPECT_EQ(say(HintAction::retain, session, seconds(60)), 2U);
+  for (std::uint64_t session = 1; session <= 70; ++session)
+    EXPECT_EQ(say(HintAction::retain, session, {}), 2U);
+  EXPECT_EQ(hints_->held(), 2U) << "the last of them let go of what was not theirs alone";
+  EXPECT_EQ(say(HintAction::retain, 0, {}), 2U);
   EXPECT_EQ(hints_->held(), 0U);
 }
 

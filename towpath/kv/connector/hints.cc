@@ -1,4 +1,5 @@
 #include <towpath/core/format.h>
+#include <towpath/kv/blocks/sequence_hash.h>
 #include <towpath/kv/connector/hints.h>
 
 namespace towpath::kv {
@@ -20,6 +21,8 @@ Result<HintAction> hint_action_named(std::string_view name) {
   return error(Code::invalid_argument, cat("no hint is called '", printable(name), "'"),
                "there are prefetch, pin, retain, demote and share");
 }
+
+std::uint64_t session_of(std::string_view name) { return tenant_of(name); }
 
 std::string_view name_of(HintOutcome outcome) noexcept {
   switch (outcome) {

@@ -5,7 +5,8 @@
 //   scheduler: hint(request, ...) --> HintOrder --> worker --> HintRunner --> HintAnswer -->
 //   scheduler
 //
-// A hint costs at most its share of the memory, never a wrong byte. Thread: values.
+// Sessions that begin alike have blocks in common: what one lets go of, others still hold. A hint
+// costs at most its share of the memory, never a wrong byte. Thread: values.
 #pragma once
 
 #include <cstdint>
@@ -36,12 +37,17 @@ Result<HintAction> hint_action_named(std::string_view name);
 
 inline constexpr Duration kLongestHint = std::chrono::hours(24);
 
+/// Of a session's name; of none, 0.
+std::uint64_t session_of(std::string_view name);
+
 struct HintOrder {
   std::uint64_t number = 0;  ///< the scheduler's
   HintAction action = HintAction::prefetch;
   Duration after{0};  ///< from when the worker hears of it; at most kLongestHint
   Duration keep{0};   ///< of pin, retain and share; 0: no longer
   std::vector<BlockHash> blocks;
+  /// Who holds, lets go and demotes (session_of()); 0: nobody in particular.
+  std::uint64_t session = 0;
 
   friend bool operator==(const HintOrder&, const HintOrder&) = default;
 };

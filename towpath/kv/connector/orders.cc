@@ -32,7 +32,7 @@ constexpr wire::Schema kRequestOrderSchema("request order", kRequestOrderRules);
 
 constexpr wire::Tag kHintNumber = wire::required(1), kHintAction = wire::required(2),
                     kHintAfter = wire::required(3), kHintKeep = wire::required(4),
-                    kHintBlocks = wire::required(5);
+                    kHintBlocks = wire::required(5), kHintSession = wire::optional(6);
 constexpr std::uint64_t kLongestHintNs = static_cast<std::uint64_t>(kLongestHint.count());
 constexpr wire::FieldRule kHintRules[] = {
     {kHintNumber, "number", Kind::number, wire::kOne},
@@ -40,6 +40,7 @@ constexpr wire::FieldRule kHintRules[] = {
     {kHintAfter, "after", Kind::number, wire::kOne, kLongestHintNs},
     {kHintKeep, "keep", Kind::number, wire::kOne, kLongestHintNs},
     {kHintBlocks, "hashes", Kind::bytes, wire::kOne, kMaxNumbersBytes},
+    {kHintSession, "session", Kind::number, wire::kAtMostOne},
 };
 constexpr wire::Schema kHintSchema("hint", kHintRules);
 
@@ -137,6 +138,7 @@ void put_hint(wire::Encoder& out, const HintOrder& hint) {
   out.put_number(kHintAfter, static_cast<std::uint64_t>(hint.after.count()));
   out.put_number(kHintKeep, static_cast<std::uint64_t>(hint.keep.count()));
   out.put_bytes(kHintBlocks, pack_numbers(hint.blocks));
+  if (hint.session != 0) out.put_number(kHintSession, hint.session);
 }
 
 Duration take_duration(const wire::Field& field) {
@@ -151,6 +153,7 @@ Result<HintOrder> take_hint(const wire::Field& outer) {
       case kHintAction: hint.action = static_cast<HintAction>(field.number()); return {};
       case kHintAfter: hint.after = take_duration(field); return {};
       case kHintKeep: hint.keep = take_duration(field); return {};
+      case kHintSession: hint.session = field.number(); return {};
       default: {
         TOWPATH_TRY(hint.blocks, unpack_numbers(field));
         return {};

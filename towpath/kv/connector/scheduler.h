@@ -151,6 +151,7 @@ class ConnectorScheduler {
     std::uint64_t end_token = UINT64_MAX;
     Duration after{0};
     Duration keep{0};
+    std::string session{};  ///< whose hint it is; any bytes
   };
   /// Ordered with the next step; workers answer in time. Errors: not_found; invalid_argument (times
   /// below 0 or over kLongestHint, no whole block).

@@ -21,8 +21,12 @@ Status ConnectorScheduler::hint(const RequestId& id, const Hint& hint) {
                      request->tokens.size(), ", after ", hint.after.count(), " ns for ",
                      hint.keep.count(), " ns"),
                  cat("name whole blocks of ", per_block, " tokens, and times up to a day"));
-  HintOrder order{
-      .number = next_hint_++, .action = hint.action, .after = hint.after, .keep = hint.keep};
+  HintOrder order{.number = next_hint_++,
+                  .action = hint.action,
+                  .after = hint.after,
+                  .keep = hint.keep,
+                  .blocks = {},
+                  .session = session_of(hint.session)};
   for (std::uint64_t i = first; i < end; ++i)
     for (std::size_t group = 0; group < options_.groups.size(); ++group)
       order.blocks.push_back(name_in(group, request->hashes[i]));

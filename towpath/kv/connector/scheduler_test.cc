@@ -353,7 +353,8 @@ TEST_F(ConnectorSchedulerTest, hints_and_their_answers_travel) {
                                      .action = HintAction::share,
                                      .after = std::chrono::seconds(1),
                                      .keep = kLongestHint,
-                                     .blocks = {1, UINT64_MAX}},
+                                     .blocks = {1, UINT64_MAX},
+                                     .session = UINT64_MAX},
                                     {.number = 8}}};
   EXPECT_FALSE(orders.empty());
   const Bytes ordered = encode(orders).value();
@@ -383,7 +384,8 @@ TEST_F(ConnectorSchedulerTest, a_hint_names_whole_blocks_and_every_worker_answer
                               .action = HintAction::pin,
                               .first_token = 1,
                               .end_token = 15,
-                              .keep = std::chrono::seconds(1)})
+                              .keep = std::chrono::seconds(1),
+                              .session = "ours"})
                   .ok());
   EXPECT_EQ(scheduler.hint("nobody", {}).code(), Code::not_found);
   for (const ConnectorScheduler::Hint& wrong :
@@ -396,6 +398,7 @@ TEST_F(ConnectorSchedulerTest, a_hint_names_whole_blocks_and_every_worker_answer
   ASSERT_EQ(orders.hints.size(), 1U);
   const auto hashes = hashes_of(tokens);
   EXPECT_THAT(orders.hints[0].blocks, ElementsAre(hashes[1], hashes[2]));
+  EXPECT_EQ(orders.hints[0].session, session_of("ours"));
   HintAnswer answer{.number = orders.hints[0].number, .blocks = 2};
   ASSERT_TRUE(scheduler.update({.worker = 0, .hints = {answer}}).ok());
   EXPECT_TRUE(scheduler.take_answered_hints().empty());

@@ -21,11 +21,12 @@ OUTCOMES = ("accepted", "clipped", "deferred", "rejected")
 @dataclasses.dataclass
 class Payload:
     """`ttl_s`: how long blocks are kept (pin, retain, share, which need it; 0: no longer). `after_s`: how long to wait with it. `tokens`:
-    [first, end] of the request's, else all; `when`: "now" or "finished"."""
+    [first, end] of the request's, else all; `when`: "now" or "finished"; `session`: who holds them, else the request's session_id."""
     ttl_s: float = 0
     after_s: float = 0
     tokens: List[int] = dataclasses.field(default_factory=list)
     when: str = ""
+    session: str = ""
 
 
 def _tokens(value, key):
@@ -57,6 +58,7 @@ def read(action) -> Payload:
 class _Message:
     """Of one request."""
     id: str
+    session: str = ""
     answers: Dict[str, Dict[str, Any]] = dataclasses.field(default_factory=dict)  # by action_id
     later: list = dataclasses.field(default_factory=list)  # actions and payloads, for when it has finished
 
@@ -75,7 +77,8 @@ class Hints:
         envelope = getattr(request, "kv_hints", None)
         if envelope is None or request.request_id in self._messages:
             return False
-        message = self._messages[request.request_id] = _Message(envelope.message_id)
+        session = getattr(request, "session_id", None) or ""
+        message = self._messages[request.request_id] = _Message(envelope.message_id, session)
         for action in envelope.actions:
             try:
                 payload = read(action)
@@ -116,10 +119,10 @@ class Hints:
 
     def _order(self, scheduler, request_id, action, payload):
         first, end = payload.tokens or (0, None)
-        number = str(self._next)
+        number, session = str(self._next), payload.session or self._messages[request_id].session
         try:
             scheduler.hint(request_id, action.action_type, id=number, first_token=first, end_token=end,
-                           after=payload.after_s, keep=payload.ttl_s)
+                           after=payload.after_s, keep=payload.ttl_s, session=session.encode(errors="surrogatepass"))
         except ValueError as wrong:
             self._answer(self._messages[request_id], action.action_id, "rejected", why=str(wrong))
             return
