@@ -361,7 +361,7 @@ def test_a_load_that_failed_and_lost_nothing_is_not_ordered_again(tmp_path, back
 
 
 def test_an_aborted_request_saves_nothing_at_its_end():
-    for status, saved in (("FINISHED_ABORTED", 0), ("FINISHED_LENGTH_CAPPED", 1)):
+    for status, saved in (("FINISHED_ABORTED", 0), ("FINISHED_LENGTH_CAPPED", 1), ("FINISHED_REPETITION", 1)):
         half, request = side(), Request("a", 15)
         begin(half, request, [0])
         half.build(scheduled(request, 0, 15))

@@ -109,7 +109,7 @@ class TowpathConnector(KVConnectorBase_V1, SupportsHMA):
     def _start_scheduler(self, vllm_config, per_block, name):
         if getattr(self._kv_transfer_config, "kv_load_failure_policy", "recompute") != "recompute":
             _logger.warning("towpath: kv_load_failure_policy is not \"recompute\": a block that cannot be proven "
-                            "fails its request instead of costing the time to compute it")
+                            "fails its request instead of costing the time to compute it. A MultiConnector's own is asked, not its child's")
         events = getattr(vllm_config, "kv_events_config", None)
         self._events = bool(events and events.enable_kv_cache_events)
         self._scheduler = SchedulerSide(

@@ -347,4 +347,4 @@ def _preemptions(request) -> int:
 
 
 def _ended_by_itself(request) -> bool:
-    return getattr(request.status, "name", "") in ("FINISHED_STOPPED", "FINISHED_LENGTH_CAPPED")
+    return getattr(request.status, "name", "") in ("FINISHED_STOPPED", "FINISHED_LENGTH_CAPPED", "FINISHED_REPETITION")
