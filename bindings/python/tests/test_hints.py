@@ -111,6 +111,25 @@ def test_a_hint_is_of_the_session_that_it_names_or_of_its_request_s():
     assert said[::2] == said[1::2] == [b"", b"ours", b"theirs", b"\xed\xa0\x80"]
 
 
+@pytest.mark.parametrize("changes", [False, True])
+def test_hints_of_a_request_that_is_not_kept_are_rejected(tmp_path, changes):
+    """From the start, or since its adapter's folder changed while it had to make room."""
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"first")
+    scheduler, worker = connectors(views("LBHNC"))
+    one = request("a", action("demote"), action("share", ttl_s=1))
+    one.lora_request = types.SimpleNamespace(lora_name="a", lora_path=str(tmp_path), lora_int_id=1)
+    one.resumable = not changes
+    assert scheduler.get_num_new_matched_tokens(one, 0) == (0, False)
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"another")
+    one.num_preemptions = 1
+    one.all_token_ids.append(7)
+    assert scheduler.get_num_new_matched_tokens(one, 0) == (0, False)
+    said = scheduler.request_finished(one, [])
+    assert said[0] is False and set(answers(said[1]).values()) == {("rejected", "its blocks are not kept")} and len(answers(said[1])) == 2
+    assert scheduler._scheduler.figures()["hints_rejected"] == 2 and scheduler.request_finished(one, []) == (False, None)
+    worker.shutdown()
+
+
 def test_a_request_without_hints_says_nothing_of_them():
     scheduler, worker = connectors(views("LBHNC"))
     assert serve(scheduler, worker, Request("a", 40)) is None

@@ -103,8 +103,17 @@ class Hints:
         del self._messages[request_id]
         return {"kv_hints": {"message_id": message.id, "answers": list(message.answers.values())}}
 
-    def leave(self, request_id):
-        self._messages.pop(request_id, None)
+    def refuse(self, request):
+        """What was not done yet, of a request that is not kept."""
+        envelope = getattr(request, "kv_hints", None)
+        if envelope is None:
+            return
+        message = self._messages.get(request.request_id)
+        undone = envelope.actions if message is None else [action for action, _ in message.later]
+        message = self._messages.setdefault(request.request_id, _Message(envelope.message_id))
+        message.later = []
+        for action in undone:
+            self._answer(message, action.action_id, "rejected", why="its blocks are not kept")
 
     def forget(self):
         self._messages.clear()

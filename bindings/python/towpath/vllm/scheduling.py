@@ -139,6 +139,7 @@ class SchedulerSide:
     def match(self, request, computed):
         """(tokens, whether they come in the background)."""
         if not is_kept(request) or (not self._keeps_images and getattr(request, "mm_features", None)):
+            self._hints.refuse(request)
             return 0, False
         state = self._requests.get(request.request_id)
         if state is not None:
@@ -151,7 +152,7 @@ class SchedulerSide:
         else:
             adapter = adapter_of(request)
             if adapter and not self._is_loaded(adapter, request.lora_request):
-                self._leave_alone(request.request_id)
+                self._leave_alone(request)
                 return 0, False
             if adapter:
                 self._loras[adapter] = (request.lora_request.lora_name, request.lora_request.lora_int_id)
@@ -172,11 +173,11 @@ class SchedulerSide:
             self._adapters[lora.lora_int_id] = adapter
         return self._adapters.setdefault(lora.lora_int_id, adapter) == adapter
 
-    def _leave_alone(self, name):
+    def _leave_alone(self, request):
         """A request that has no blocks is not kept any more."""
-        if self._requests.pop(name, None) is not None:
-            self._scheduler.finish(name)
-        self._hints.leave(name)
+        if self._requests.pop(request.request_id, None) is not None:
+            self._scheduler.finish(request.request_id)
+        self._hints.refuse(request)
 
     def allocate(self, request, blocks, loaded):
         state = self._requests.get(request.request_id)
@@ -206,7 +207,7 @@ class SchedulerSide:
         """(whether the request's blocks must stay until its workers have sent it, what became of its hints or None)"""
         state = self._requests.pop(request.request_id, None)
         if state is None:
-            return False, None
+            return False, self._hints.finish(self._scheduler, request.request_id)
         self._preempt_if_it_was(state)  # its blocks may be another's in the next step already
         # What is computed and was not saved, for want of a confirmation or of its tokens: only where the
         # engine ended the request itself, which it does not after a load that failed.
