@@ -1,6 +1,7 @@
 // A store dies at every write that it makes, in every way that disks have; and by SIGKILL, for
 // real.
 #include <csignal>
+#include <random>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -120,6 +121,38 @@ TEST(BlockStoreCrashTest, dying_while_room_is_made_serves_nothing_wrong) {
                       .capacity_bytes = 80'000,
                       .incarnation = 99},
                      false);
+}
+
+std::set<BlockHash> acknowledged_by(const BlockStore& store) {
+  std::set<BlockHash> acknowledged;
+  for (const BlockHash hash : store.hashes())
+    if (store.is_acknowledged(hash)) acknowledged.insert(hash);
+  return acknowledged;
+}
+
+TEST(BlockStoreCrashTest, lives_end_in_any_way_one_after_the_other_and_keep_what_is_acknowledged) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    std::mt19937_64 random(seed);
+    sys::MemoryFileSystem files;
+    auto store = open_store(files, {.segment_bytes = 60'000});
+    for (int step = 0; step < 400; ++step) {
+      const BlockHash hash = 1 + random() % 40;
+      const std::uint64_t what = random() % 60;
+      if (what < 30) (void)put_block(*store, hash);
+      if (what >= 30 && what < 35) (void)store->remove(hash);
+      if (what >= 35 && what < 45) (void)store->sync();
+      if (what == 45) (void)store->checkpoint();
+      if (what == 46) files.inject({.on = FileOp::sync});
+      if (what < 47 || what > 49) continue;
+      const std::set<BlockHash> acknowledged = acknowledged_by(*store);
+      files.heal();
+      if (random() % 2 == 0) files.crash([&] { return random() % 2 == 0; });
+      store.reset();
+      store = open_store(files, {.segment_bytes = 60'000});
+      for (const BlockHash one : acknowledged)
+        ASSERT_TRUE(get_block(*store, one).ok()) << one << ", seed " << seed << ", step " << step;
+    }
+  }
 }
 
 /// Writes blocks for ever, and says on `pipe` up to which they are acknowledged.

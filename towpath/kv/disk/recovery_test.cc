@@ -1,4 +1,6 @@
 // What an opening finds again of what earlier lives left.
+#include <cerrno>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,6 +28,43 @@ TEST_F(RecoveryTest, a_checkpoint_saves_the_look_at_what_it_knows) {
   EXPECT_EQ(store->figures().from_scan, 3U);
   EXPECT_LT(files_.calls(FileOp::read) - reads, 12U);
   expect_all(*store, 1, 13);
+}
+
+TEST_F(RecoveryTest, what_a_killed_life_left_unsynced_is_on_the_disk_when_it_is_found) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  store.reset();
+  store = open_store(files_);
+  EXPECT_TRUE(store->is_acknowledged(1));
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  files_.crash();
+  expect_all(*open_store(files_), 1, 3);
+}
+
+TEST_F(RecoveryTest, a_segment_that_cannot_be_synced_is_there_for_the_next_opening) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  files_.inject({.on = FileOp::sync, .path_part = Segment::file_name(1)});
+  store = open_store(files_);
+  EXPECT_EQ(store->figures().blocks, 0U) << "what it has may be gone after a crash";
+  EXPECT_EQ(store->figures().reported.size(), 1U);
+  put(*store, 4, 4);
+  ASSERT_TRUE(store->checkpoint().ok());
+  store.reset();
+  expect_all(*open_store(files_), 1, 4);
+}
+
+TEST_F(RecoveryTest, a_file_system_that_knows_no_syncing_is_read_all_the_same) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  files_.inject({.on = FileOp::sync, .errno_value = EINVAL, .path_part = Segment::file_name(1)});
+  expect_all(*open_store(files_), 1, 3);
 }
 
 TEST_F(RecoveryTest, a_damaged_or_lost_index_costs_a_look_and_no_block) {

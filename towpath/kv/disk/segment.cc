@@ -164,6 +164,9 @@ void Segment::note_written(std::uint64_t bytes) {
 
 Status Segment::scan(std::uint64_t from, const Found& found) {
   has_unread_pages_ = true;
+  // Where nothing is ever written there is no syncing (squashfs and its kin: EINVAL).
+  if (Status synced = file_->sync(); !synced.ok() && synced.code() != Code::invalid_argument)
+    return synced;
   TOWPATH_TRY(const std::uint64_t size, file_->size());
   Window window(*file_, size);
   std::uint64_t offset = std::max(from / kSegmentPage, std::uint64_t{1}) * kSegmentPage;
