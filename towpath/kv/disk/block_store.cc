@@ -205,8 +205,9 @@ Status BlockStore::end(RecordWrite& write) {
   if (write.record.kind == RecordKind::removal) return {};
   // One that is leaving is got from where it was until what was written now is there for good.
   unacknowledged_.push_back(write);
+  // Of two that were begun together the first to arrive stays.
   auto place = index_.find(write.record.hash);
-  if (place) place->is_kept = true, ++figures_.kept;
+  if (is_leaving(write.record.hash)) place->is_kept = true, ++figures_.kept;
   index_.put(place.value_or(Place{write, false}));
   return {};
 }

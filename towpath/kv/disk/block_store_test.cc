@@ -140,6 +140,27 @@ TEST_F(BlockStoreTest, at_capacity_the_oldest_go_and_what_is_put_again_stays) {
   expect_all(*store, 180, 200);
 }
 
+TEST_F(BlockStoreTest, what_two_puts_have_written_is_leaving_in_its_time_too) {
+  auto store = open_store(files_, {.segment_bytes = 100'000, .capacity_bytes = 400'000});
+  const Bytes bytes = testing::bytes_of_block(1);
+  const Record record{.hash = 1, .digest = testing::digest_of_block(1), .length = bytes.size()};
+  RecordWrite first, second;
+  ASSERT_TRUE(store->begin(first, record, bytes).ok());
+  ASSERT_TRUE(store->begin(second, record, bytes).ok());
+  for (RecordWrite* const write : {&first, &second}) {  // the second arrives behind the sync
+    (void)store->device().finish(write->request);
+    ASSERT_TRUE(store->end(*write).ok() && store->sync().ok());
+  }
+  EXPECT_EQ(store->figures().kept, 0U);
+  put(*store, 2, 2);
+  BlockHash hash = 3;
+  for (; !store->is_leaving(2); ++hash) put(*store, hash, hash);
+  EXPECT_TRUE(store->is_leaving(1));
+  put(*store, 1, 1);
+  for (; store->find(2); ++hash) put(*store, hash, hash);
+  EXPECT_TRUE(get_block(*store, 1).ok()) << "it was put again in time";
+}
+
 TEST_F(BlockStoreTest, another_life_knows_what_is_leaving_and_holds_to_the_capacity) {
   const BlockStoreOptions small{.segment_bytes = 100'000, .capacity_bytes = 400'000};
   auto store = open_store(files_, small);
