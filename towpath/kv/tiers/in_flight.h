@@ -53,6 +53,7 @@ struct TieredCache::PromotionInFlight {
   std::optional<TierRequest> request{};
   std::optional<SlotCopy> copy{};  // from aside, once that has come
   Status why{};                    // the last one failed
+  bool is_unwanted = false;        // dropped, since `request` began
 };
 
 /// A block that is demoted, to one tier or more.

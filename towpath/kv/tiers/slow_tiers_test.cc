@@ -248,6 +248,25 @@ TEST_F(SlowTiersTest, a_block_that_is_dropped_on_its_way_down_is_in_no_tier) {
   EXPECT_TRUE(slow_->blocks.empty());
 }
 
+TEST_F(SlowTiersTest, a_block_that_is_dropped_on_its_way_up_is_in_no_tier) {
+  open_slow();
+  put_below(1, 1);
+  Promotion promotion = want({1});
+  (void)cache_->progress();
+  ASSERT_THAT(under_way(), ElementsAre(1));
+  cache_->drop(1);
+  slow_->refuse = [&](const TierTask&) {
+    put_below(1, 1, false);  // as if it had been read before
+    return Status();
+  };
+  slow_->let_go(0);
+  (void)cache_->progress();
+  ASSERT_TRUE(promotion.ended());
+  EXPECT_EQ(promotion.take().front().status.code(), Code::not_found);
+  EXPECT_FALSE(cache_->find(1));
+  EXPECT_EQ(block_directory_->tiers_of(1), 0U);
+}
+
 TEST_F(SlowTiersTest, a_block_is_not_put_twice_while_it_is_on_its_way) {
   open_slow();
   make_all(1, 1);

@@ -250,6 +250,8 @@ std::size_t TieredCache::cancel_demotions(std::uint64_t owner) {
 void TieredCache::drop(BlockHash hash) {
   const MutexLock work(work_);
   (void)pool_->drop(hash);
+  for (PromotionInFlight& promotion : promoting_)
+    if (promotion.request && promotion.wanted.block.hash == hash) promotion.is_unwanted = true;
   for (DemotionInFlight& demotion : demoting_)
     demotion.is_unwanted = demotion.is_unwanted || demotion.block.hash == hash;
   for (const auto& tier : below_) {

@@ -247,6 +247,9 @@ Status TieredCache::prove_arrival(const PromotionInFlight& promotion) {
 
 Result<BlockRef> TieredCache::arrive(PromotionInFlight& promotion) {
   const TierRequest& request = *promotion.request;
+  if (std::exchange(promotion.is_unwanted, false))
+    return error(Code::not_found, cat("block ", hex(promotion.wanted.block.hash),
+                                      " was dropped while it was promoted"));
   if (const Status& came = request.task.status; !came.ok()) {
     const bool was_given_up = came.code() == Code::cancelled && promotion.wanted.is_cancelled();
     if (!was_given_up) failed(request.tier, "get", came);  // else counted as cancelled
