@@ -248,6 +248,7 @@ Status BlockStore::begin_segment() {
 
 // All blocks that are not acknowledged lie in the current segment: no other is begun before a sync.
 Status BlockStore::sync() {
+  if (syncing_ != nullptr) return error(Code::not_ready, "a sync is under way that began before");
   SegmentSync all;
   if (!begin(all)) return {};
   (void)device_->finish(all.request);

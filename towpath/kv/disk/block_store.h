@@ -75,7 +75,8 @@ class BlockStore {
   /// segment went), unavailable (no memory to write it with), io_error, out_of_range.
   Status put(BlockHash hash, const Digest& digest, ConstByteSpan bytes);
   /// What was put and removed before is acknowledged when this succeeds. After a failure the
-  /// blocks that were not are forgotten.
+  /// blocks that were not are forgotten; but not_ready (one that was begun is under way) does
+  /// nothing.
   Status sync();
 
   struct Found {

@@ -344,6 +344,20 @@ TEST_F(BlockStoreTest, after_a_failed_sync_what_was_not_acknowledged_is_gone) {
   expect_all(*open_store(files_), 1, 4);
 }
 
+TEST_F(BlockStoreTest, a_sync_does_not_answer_for_one_that_began_before) {
+  auto store = open_store(files_);
+  put(*store, 1, 1);
+  SegmentSync begun;
+  ASSERT_TRUE(store->begin(begun));
+  put(*store, 2, 2);
+  EXPECT_EQ(store->sync().code(), Code::not_ready) << "it covers block 1 alone";
+  (void)store->device().finish(begun.request);
+  ASSERT_TRUE(store->end(begun).ok());
+  EXPECT_FALSE(store->is_acknowledged(2));
+  ASSERT_TRUE(store->sync().ok());
+  EXPECT_TRUE(store->is_acknowledged(1) && store->is_acknowledged(2));
+}
+
 TEST_F(BlockStoreTest, a_second_opening_is_refused_and_reported_by_whom) {
   auto store = open_store(files_);
   const auto second = BlockStore::open(files_, {.directory = testing::kDirectory});
