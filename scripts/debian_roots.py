@@ -19,7 +19,7 @@ def mirrors():
     said = subprocess.run(["apt-cache", "policy"], check=True, capture_output=True, text=True).stdout
     found = re.findall(r"^ *\d+ (http\S+) (\S+)/main \S+ Packages\n(?: +release .*\bo=Debian\b)", said, flags=re.M)
     if not found:
-        raise Missing("apt knows no mirror of Debian; run apt-get update")
+        raise Missing("apt knows no mirror of Debian, which roots are made from; run apt-get update, or this on a Debian")
     return found
 
 

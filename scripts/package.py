@@ -70,12 +70,15 @@ def interpreters():
 
 
 def with_newer(here, wanted):
-    """Those here, and those that were asked for by their version and are to be had from a newer Debian."""
+    """Those here, and those that were asked for by their version and are to be had from a newer Debian: one at least."""
     for version in [one for one in wanted or () if one not in here]:
         try:
             here[version] = str(newer_python.python(version))
         except debian_roots.Missing as missing:
-            sys.exit(f"package: no Python {version} with headers here, but {' '.join(here)}; {missing}")
+            sys.exit(f"package: no Python {version} with headers here, but {' '.join(here) or 'none'}; {missing}")
+    if not here:
+        sys.exit(f"package: no Python {PYTHONS[0]} to {PYTHONS[-1]} with headers and venv in /usr, /usr/local or ~/.pyenv"
+                 " (hint: apt-get install python3-dev python3-venv, or pyenv install)")
     return here
 
 
@@ -165,9 +168,13 @@ def check_versions():
 
 
 def among_sources():
-    """What lies in the tree beside what git has, but for build/ and what Python writes when it imports."""
-    listed = subprocess.run(["git", "status", "--porcelain", "-z", "--ignored", "--untracked-files=all"], cwd=ROOT, check=True,
-                            capture_output=True, text=True).stdout
+    """What lies in the tree beside what git has, but for build/ and what Python writes when it imports. Of a tree that is no
+    checkout nothing is known."""
+    try:
+        listed = subprocess.run(["git", "status", "--porcelain", "-z", "--ignored", "--untracked-files=all"], cwd=ROOT, check=True,
+                                capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return set()
     return {line[3:] for line in listed.split("\0")
             if line[:2] in ("??", "!!") and not re.match(r"build/|.*__pycache__/", line[3:])}
 

@@ -55,6 +55,21 @@ class WheelsTest(unittest.TestCase):
         self.assertIsNone(package_test.choose_for_sdist({}, {"3.14": ""}))
 
 
+class InterpretersTest(unittest.TestCase):
+    def test_where_there_is_none_a_sentence_says_what_to_install(self):
+        with self.assertRaisesRegex(SystemExit, "no Python 3.9 to 3.14 .* apt-get install python3-dev"):
+            package.with_newer({}, None)
+        with self.assertRaisesRegex(SystemExit, "no Python 3.8 with headers here, but none; "):
+            package.with_newer({}, ["3.8"])
+        self.assertEqual(package.with_newer({"3.13": "/usr/bin/python3.13"}, ["3.13"]), {"3.13": "/usr/bin/python3.13"})
+
+
+class TreeTest(unittest.TestCase):
+    def test_one_that_is_no_checkout_is_packaged_too(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(package, "ROOT", Path(folder)):
+            self.assertEqual(package.among_sources(), set())
+
+
 class VersionsTest(unittest.TestCase):
     def test_the_import_name_stays_as_it_is_for_all_patches(self):
         minor = package.VERSION.rpartition(".")[0]
