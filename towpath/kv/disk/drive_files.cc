@@ -163,9 +163,12 @@ Result<std::shared_ptr<DriveFiles>> DriveFiles::open(sys::FileSystem& files,
   return drive;
 }
 
-// Of a drive that was just made ours both are blank. One may be torn: it was being written.
+// Of a drive that was just made ours both are blank. One may be torn: it was being written. A life
+// that was killed may have left the newest in the page cache alone: it is synced, since the next
+// one is written over the one before it.
 Status DriveFiles::read_table() {
   const run::MutexLock lock(mutex_);
+  TOWPATH_TRY(file_->sync());
   std::optional<DriveTable> newest;
   Status wrong;
   for (const std::uint64_t which : {0U, 1U}) {
