@@ -2,8 +2,6 @@
 #include <limits>
 #include <string_view>
 
-#include <unistd.h>
-
 #include <towpath/core/checked.h>
 #include <towpath/core/format.h>
 #include <towpath/memory/disk_region.h>
@@ -104,11 +102,7 @@ Result<std::shared_ptr<DiskRegion>> DiskRegion::open(const DiskOptions& options,
 
 DiskRegion::DiskRegion(Private, sys::FileSystem& files, std::unique_ptr<sys::File> file,
                        bool created)
-    : files_(files),
-      file_(std::move(file)),
-      created_(created),
-      process_(::getpid()),
-      removed_at_end_(created) {}
+    : files_(files), file_(std::move(file)), created_(created), removed_at_end_(created) {}
 
 Status DiskRegion::prepare(const DiskOptions& options) {
   if (options.life == FileLife::nameless) TOWPATH_TRY(unlink());
@@ -146,7 +140,7 @@ Status DiskRegion::require_space(std::uint64_t length) const {
 }
 
 DiskRegion::~DiskRegion() {
-  if (removed_at_end_ && process_ == ::getpid()) (void)unlink();
+  if (removed_at_end_ && process_.is_this()) (void)unlink();
 }
 
 RegionDescriptor DiskRegion::descriptor() const {

@@ -10,12 +10,11 @@
 #include <memory>
 #include <string>
 
-#include <sys/types.h>
-
 #include <towpath/core/result.h>
 #include <towpath/memory/region.h>
 #include <towpath/run/mutex.h>
 #include <towpath/sys/file.h>
+#include <towpath/sys/own_process.h>
 
 namespace towpath::memory {
 
@@ -84,8 +83,8 @@ class DiskRegion final : public Region {
   sys::FileSystem& files_;
   const std::unique_ptr<sys::File> file_;
   const bool created_;
-  const pid_t process_;  // that made it
-  bool removed_at_end_;  // not touched after open()
+  const sys::OwnProcess process_;  // that made it
+  bool removed_at_end_;            // not touched after open()
   std::uint64_t size_bytes_ = 0;
 
   run::Mutex mutex_;

@@ -61,11 +61,10 @@ MappedFileRegion::MappedFileRegion(Private, std::string path, const sys::SharedF
     : path_(std::move(path)),
       identity_(file.identity),
       mapping_(std::move(mapping)),
-      created_(created),
-      process_(::getpid()) {}
+      created_(created) {}
 
 MappedFileRegion::~MappedFileRegion() {
-  if (created_ && process_ == ::getpid()) (void)::unlink(path_.c_str());
+  if (created_ && process_.is_this()) (void)::unlink(path_.c_str());
 }
 
 RegionDescriptor MappedFileRegion::descriptor() const {

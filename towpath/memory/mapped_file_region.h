@@ -12,11 +12,10 @@
 #include <optional>
 #include <string>
 
-#include <sys/types.h>
-
 #include <towpath/core/result.h>
 #include <towpath/memory/region.h>
 #include <towpath/sys/mapping.h>
+#include <towpath/sys/own_process.h>
 #include <towpath/sys/shared_file.h>
 
 namespace towpath::memory {
@@ -61,7 +60,7 @@ class MappedFileRegion final : public Region {
   const sys::FileIdentity identity_;
   sys::Mapping mapping_;
   const bool created_;
-  const pid_t process_;  // that made it
+  const sys::OwnProcess process_;  // that made it
 };
 
 }  // namespace towpath::memory

@@ -4,7 +4,6 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <towpath/core/check.h>
 #include <towpath/core/format.h>
@@ -46,10 +45,10 @@ Result<Poller> Poller::open() {
   return Poller(std::move(fd));
 }
 
-Poller::Poller(sys::Fd fd) noexcept : fd_(std::move(fd)), process_(::getpid()) {}
+Poller::Poller(sys::Fd fd) noexcept : fd_(std::move(fd)) {}
 
 Status Poller::check_own() const {
-  if (process_ == ::getpid()) return {};
+  if (process_.is_this()) return {};
   return error(Code::not_ready,
                "what is watched belongs to the process that this one was forked from",
                "make another poller here");

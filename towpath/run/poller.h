@@ -14,6 +14,7 @@
 #include <towpath/core/result.h>
 #include <towpath/run/waker.h>
 #include <towpath/sys/fd.h>
+#include <towpath/sys/own_process.h>
 
 namespace towpath::run {
 
@@ -61,7 +62,7 @@ class Poller {
   Status check_own() const;
 
   sys::Fd fd_;
-  pid_t process_;
+  sys::OwnProcess process_;
   std::array<PollEvent, kMaxEvents> events_{};
 };
 

@@ -4,13 +4,13 @@
 #include <thread>
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <towpath/core/check.h>
 #include <towpath/core/format.h>
 #include <towpath/run/futex.h>
 #include <towpath/run/waker.h>
 #include <towpath/run/worker.h>
+#include <towpath/sys/own_process.h>
 
 namespace towpath::run {
 
@@ -36,7 +36,7 @@ int StopToken::fd() const noexcept { return state_->waker->fd(); }
 
 struct Worker::Thread {
   std::thread thread;
-  pid_t process = ::getpid();  ///< whose thread it is
+  sys::OwnProcess process;  ///< whose thread it is
 };
 
 namespace {
@@ -101,7 +101,7 @@ Worker& Worker::operator=(Worker&& other) noexcept {
 
 Worker::~Worker() {
   if (thread_ == nullptr) return;
-  if (thread_->process != ::getpid()) {
+  if (!thread_->process.is_this()) {
     (void)thread_.release();  // a forked child has no such thread: nobody would ever end it
     return;
   }

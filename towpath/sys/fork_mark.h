@@ -10,9 +10,8 @@
 
 #include <atomic>
 
-#include <sys/types.h>
-
 #include <towpath/sys/mapping.h>
+#include <towpath/sys/own_process.h>
 
 namespace towpath::sys {
 
@@ -21,16 +20,14 @@ class ForkMark {
   ForkMark() noexcept;
 
   bool is_inherited() const noexcept {
-    if (!page_) return is_another_process();
+    if (!page_) return !process_.is_this();
     // Relaxed: a child has one thread when it begins, and the page changes in no other way.
     return std::atomic_ref(*page_.data()).load(std::memory_order_relaxed) == std::byte{};
   }
 
  private:
-  bool is_another_process() const noexcept;
-
   Mapping page_;
-  pid_t process_;
+  OwnProcess process_;
 };
 
 }  // namespace towpath::sys

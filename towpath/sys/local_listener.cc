@@ -103,7 +103,6 @@ Result<LocalListener> LocalListener::listen(const LocalAddress& address, SocketK
     listener.inode_ = info.st_ino;
   }
   listener.address_ = address;
-  listener.process_ = ::getpid();
   if (::listen(listener.fd(), kBacklog) != 0)
     return os_error(errno, cat("cannot listen at ", to_string(address)));
   return listener;
@@ -119,7 +118,7 @@ LocalListener& LocalListener::operator=(LocalListener&& other) noexcept {
 }
 
 LocalListener::~LocalListener() {
-  if (!socket_ || address_.abstract || inode_ == 0 || process_ != ::getpid()) return;
+  if (!socket_ || address_.abstract || inode_ == 0 || !process_.is_this()) return;
   struct stat info {};
   if (::lstat(address_.name.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_)
     (void)::unlink(address_.name.c_str());

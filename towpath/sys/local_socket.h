@@ -22,6 +22,7 @@
 #include <towpath/core/result.h>
 #include <towpath/sys/byte_stream.h>
 #include <towpath/sys/fd.h>
+#include <towpath/sys/own_process.h>
 
 namespace towpath::sys {
 
@@ -118,7 +119,7 @@ class LocalListener {
   // Of the path that was made, to see that it is still the same.
   std::uint64_t device_ = 0;
   std::uint64_t inode_ = 0;
-  pid_t process_ = 0;  // that made it
+  OwnProcess process_;  // that made it
 };
 
 }  // namespace towpath::sys

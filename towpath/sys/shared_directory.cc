@@ -65,11 +65,10 @@ SharedDirectory::SharedDirectory(std::string path, Fd directory, Fd clock, std::
     : path_(std::move(path)),
       directory_(std::move(directory)),
       clock_(std::move(clock)),
-      clock_name_(std::move(clock_name)),
-      process_(::getpid()) {}
+      clock_name_(std::move(clock_name)) {}
 
 SharedDirectory::~SharedDirectory() {
-  if (clock_ && process_ == ::getpid()) ::unlinkat(directory_.get(), clock_name_.c_str(), 0);
+  if (clock_ && process_.is_this()) ::unlinkat(directory_.get(), clock_name_.c_str(), 0);
 }
 
 Status SharedDirectory::failed(const char* verb, const std::string& name, int errno_value) const {

@@ -11,12 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include <sys/types.h>
-
 #include <towpath/core/bytes.h>
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
 #include <towpath/sys/fd.h>
+#include <towpath/sys/own_process.h>
 
 namespace towpath::sys {
 
@@ -65,7 +64,7 @@ class SharedDirectory {
   Fd clock_;
   std::string clock_name_;
   Fd changes_;
-  pid_t process_;  // that made it
+  OwnProcess process_;  // that made it
 };
 
 /// Files that begin so are of those who take part, and not what they leave for others.

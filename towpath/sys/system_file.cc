@@ -69,7 +69,7 @@ void SystemFile::start_sync() {
 
 // A child that was forked meanwhile has the descriptor too, and would keep the file.
 SystemFile::~SystemFile() {
-  if (locked_by_ == 0 || locked_by_ != ::getpid()) return;
+  if (!locked_by_ || !locked_by_->is_this()) return;
   (void)::flock(fd(), LOCK_UN);
   struct flock mark = whole_file(F_UNLCK);
   (void)::fcntl(fd(), F_OFD_SETLK, &mark);
@@ -78,7 +78,7 @@ SystemFile::~SystemFile() {
 Status SystemFile::lock() {
   if (retry_interrupted([&] { return ::flock(fd(), LOCK_EX | LOCK_NB); }) != 0)
     return failed("lock", errno);
-  locked_by_ = ::getpid();
+  locked_by_.emplace();
   return {};
 }
 
@@ -92,7 +92,7 @@ Status SystemFile::mark_in_use() {
   struct flock mark = whole_file(F_WRLCK);
   if (retry_interrupted([&] { return ::fcntl(fd(), F_OFD_SETLK, &mark); }) != 0)
     return failed("mark", errno == EACCES ? EAGAIN : errno);
-  locked_by_ = ::getpid();
+  locked_by_.emplace();
   return {};
 }
 

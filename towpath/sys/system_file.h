@@ -3,12 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
-
-#include <sys/types.h>
 
 #include <towpath/sys/fd.h>
 #include <towpath/sys/file.h>
+#include <towpath/sys/own_process.h>
 
 namespace towpath::sys {
 
@@ -49,7 +49,7 @@ class SystemFile final : public File {
   Status failed(const char* verb, int errno_value) const;
 
   Parts parts_;
-  pid_t locked_by_ = 0;  ///< the process that called lock() or mark_in_use(), not a child of it
+  std::optional<OwnProcess> locked_by_;  ///< that called lock() or mark_in_use()
 };
 
 }  // namespace towpath::sys

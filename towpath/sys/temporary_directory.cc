@@ -3,8 +3,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include <unistd.h>
-
 #include <towpath/sys/os_error.h>
 #include <towpath/sys/temporary_directory.h>
 
@@ -17,12 +15,11 @@ Result<TemporaryDirectory> TemporaryDirectory::create(const std::string& parent)
   return TemporaryDirectory(std::move(path));
 }
 
-TemporaryDirectory::TemporaryDirectory(std::string path)
-    : path_(std::move(path)), process_(::getpid()) {}
+TemporaryDirectory::TemporaryDirectory(std::string path) : path_(std::move(path)) {}
 
 TemporaryDirectory::~TemporaryDirectory() {
   std::error_code ignored;  // what cannot be removed stays; a destructor has nobody to report
-  if (!path_.empty() && process_ == ::getpid()) std::filesystem::remove_all(path_, ignored);
+  if (!path_.empty() && process_.is_this()) std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace towpath::sys

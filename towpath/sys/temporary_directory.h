@@ -6,9 +6,8 @@
 #include <string>
 #include <utility>
 
-#include <sys/types.h>
-
 #include <towpath/core/result.h>
+#include <towpath/sys/own_process.h>
 
 namespace towpath::sys {
 
@@ -37,8 +36,8 @@ class TemporaryDirectory {
  private:
   explicit TemporaryDirectory(std::string path);
 
-  std::string path_;  // empty: nothing to remove
-  pid_t process_;     // whose it is
+  std::string path_;    // empty: nothing to remove
+  OwnProcess process_;  // whose it is
 };
 
 }  // namespace towpath::sys

@@ -159,7 +159,7 @@ Result<StoreLock> take(StoreLock lock, const StoreHolder& holder, Status held) {
   if (Status named = name_holder(*lock.file, holder.incarnation);
       !named.ok() && named.code() != Code::exhausted && named.code() != Code::unavailable)
     return named;
-  lock.named_by = ::getpid();
+  lock.named_by.emplace();
   return lock;
 }
 
@@ -170,13 +170,13 @@ StoreLock& StoreLock::operator=(StoreLock&& other) noexcept {
   directory = std::move(other.directory);
   file = std::move(other.file);
   claim = std::move(other.claim);
-  named_by = std::exchange(other.named_by, 0);
+  named_by = std::exchange(other.named_by, std::nullopt);
   return *this;
 }
 
 // Children of another holder's may hold what is locked yet: the next one goes by the words.
 void StoreLock::let_go() noexcept {
-  if (file == nullptr || named_by == 0 || named_by != ::getpid()) return;
+  if (file == nullptr || !named_by || !named_by->is_this()) return;
   const run::MutexLock lock(open_stores().one_at_a_time);
   try {
     const std::string words = cat(text_of(*file), kLetGo, "\n");

@@ -18,11 +18,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <towpath/sys/file.h>
+#include <towpath/sys/own_process.h>
 
 namespace towpath::kv {
 
@@ -46,7 +48,7 @@ struct StoreLock {
       : claim(std::move(other.claim)),
         directory(std::move(other.directory)),
         file(std::move(other.file)),
-        named_by(std::exchange(other.named_by, 0)) {}
+        named_by(std::exchange(other.named_by, std::nullopt)) {}
   StoreLock& operator=(StoreLock&& other) noexcept;
   ~StoreLock() { let_go(); }
 
@@ -55,8 +57,8 @@ struct StoreLock {
   std::unique_ptr<sys::File> directory;
   std::unique_ptr<sys::File>
       file;  ///< null: there is none in a directory that cannot be written to
-  /// The process whose name `file` has, 0: none. A forked child says nothing.
-  int named_by = 0;
+  /// The process whose name `file` has. A forked child says nothing.
+  std::optional<sys::OwnProcess> named_by;
 
  private:
   void let_go() noexcept;
