@@ -15,6 +15,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -97,7 +98,15 @@ def main():
     arguments.add_argument("folder", type=lambda text: Path(text).resolve())
     arguments.add_argument("--root", default="", help="with the packages of another machine")
     args, further = arguments.parse_known_args()
-    folder, root = args.folder, args.root
+    try:
+        make(args.folder, args.root, further)
+    except (debian_roots.Missing, OSError, subprocess.CalledProcessError) as why:
+        said = (getattr(why, "stderr", None) or "").strip()
+        sys.exit(f"static libraries: {why}{said and ': ' + said} (hint: they are made of Debian's packages and sources, so on"
+                 " Debian alone; `pip wheel .` makes a wheel of this machine's libraries anywhere)")
+
+
+def make(folder, root, further):
     packages = [CURL, *LICENSED, *(package for _, package in DEBIANS.values())]
     made_of = stamp({package: installed(root, package) for package in packages}, further)
     done = folder / "done"  # written last

@@ -81,6 +81,14 @@ class VersionsTest(unittest.TestCase):
 
 
 class StaticLibrariesTest(unittest.TestCase):
+    def test_where_debian_has_them_not_a_sentence_says_what_to_do(self):
+        lacking = subprocess.CalledProcessError(1, ["dpkg-query"], stderr="dpkg-query: no packages found matching libcivetweb1\n")
+        for why in (lacking, static_libraries.debian_roots.Missing("apt knows no mirror of Debian"), FileNotFoundError("dpkg-query")):
+            with tempfile.TemporaryDirectory() as folder, mock.patch.object(static_libraries, "installed", side_effect=why), \
+                    mock.patch.object(sys, "argv", ["static_libraries.py", folder]), \
+                    self.assertRaisesRegex(SystemExit, "libraries: .*(civetweb1|mirror|dpkg-query) .*pip wheel [.]"):
+                static_libraries.main()
+
     def test_the_folder_is_made_anew_when_anything_changed_that_it_is_made_of(self):
         versions = {"liburing-dev": "2.3-3"}
         stamps = [static_libraries.stamp(versions, []), static_libraries.stamp({"liburing-dev": "2.3-4"}, []),
