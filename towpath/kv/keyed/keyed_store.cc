@@ -305,14 +305,19 @@ std::optional<Status> KeyedStore::Thread::after_look(Job& job) {
 }
 
 std::optional<Status> KeyedStore::Thread::begin_put(Job& job, bool is_there) {
-  const ByteSpan bytes = job.batch->items[job.index].bytes;
+  const bool is_again = job.batch == nullptr;
+  const ByteSpan bytes = is_again ? ByteSpan(job.kept) : job.batch->items[job.index].bytes;
   const Digest digest = digest_of(bytes, job.key.rest);
-  if (is_there && job.task.digest == digest && !tier_->is_leaving(job.key.hash)) {
+  const bool is_same = is_there && job.task.digest == digest;
+  const bool is_leaving = is_same && tier_->is_leaving(job.key.hash);
+  if (is_again && !is_leaving)
+    return error(Code::cancelled, "it stays, went, or was replaced, while it was read");
+  if (is_same && !is_leaving) {
     const MutexLock lock(mutex_);
     ++figures_.already;
     return Status();
   }
-  if (is_there && job.task.digest != digest) {
+  if (is_there && !is_same) {
     const Status removed = tier_->remove(job.key.hash);  // not_found: its segment went meanwhile
     if (!removed.ok() && removed.code() != Code::not_found) return removed;
   }
@@ -332,7 +337,8 @@ Status KeyedStore::Thread::after_get(Job& job) {
   return {};
 }
 
-/// Best effort: the caller has its bytes and waits no longer, so a copy is put.
+/// Best effort: the caller has its bytes and waits no longer, so a copy is put; but not over what
+/// was put while they were read.
 void KeyedStore::Thread::put_again(const Job& job) {
   const std::uint64_t bytes = job.task.bytes.size();
   const bool has_room =
@@ -345,10 +351,7 @@ void KeyedStore::Thread::put_again(const Job& job) {
                                          job.key,
                                          {},
                                          Bytes(job.task.bytes.begin(), job.task.bytes.end())});
-  again.task = {.kind = TierTask::Kind::put,
-                .hash = job.key.hash,
-                .digest = job.task.digest,
-                .bytes = again.kept};
+  again.task = {.kind = TierTask::Kind::look, .hash = job.key.hash};
   put_again_bytes_ += bytes;
   tier_->begin(again.task);
 }

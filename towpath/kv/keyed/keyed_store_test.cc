@@ -1,6 +1,8 @@
 // A KeyedStore on a disk in memory: by real threads, and by a device that does things in any order.
+#include <atomic>
 #include <map>
 #include <random>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -198,6 +200,57 @@ TEST_P(KeyedStoreTest, a_block_that_no_segment_takes_is_refused_with_what_one_ta
   EXPECT_EQ(statuses.at(0).code(), Code::out_of_range);
   EXPECT_THAT(statuses.at(0).to_string(), HasSubstr("larger segments"));
   EXPECT_EQ(store_->figures().last_failure.code(), Code::out_of_range);
+}
+
+/// A map, whose blocks are all leaving; a get has its bytes at once, and may end later.
+class LeavingTier final : public BlockTier {
+ public:
+  const std::string& name() const noexcept override { return name_; }
+  TierIndex index() const noexcept override { return 1; }
+  std::size_t depth() const noexcept override { return 4; }
+  std::size_t put_depth() const noexcept override { return 4; }
+  bool is_leaving(BlockHash hash) const override { return blocks_.contains(hash); }
+  void begin(TierTask& task) override {
+    if (task.kind == TierTask::Kind::put) {
+      blocks_[task.hash] = {task.digest, {task.bytes.begin(), task.bytes.end()}};
+      return task.end({});
+    }
+    const auto found = blocks_.find(task.hash);
+    if (found == blocks_.end()) return task.end(error(Code::not_found, "no block"));
+    task.digest = found->second.first;
+    if (task.kind == TierTask::Kind::look) return task.end({});
+    std::ranges::copy(found->second.second, task.bytes.begin());
+    if (!keeps_gets) return task.end({});
+    kept_ = &task;
+  }
+  bool progress() override {
+    if (kept_ == nullptr || keeps_gets) return false;
+    std::exchange(kept_, nullptr)->end({});
+    return true;
+  }
+  Status remove(BlockHash hash) override { return blocks_.erase(hash), Status(); }
+
+  std::atomic<bool> keeps_gets{false};
+
+ private:
+  const std::string name_ = "a test's";
+  std::map<BlockHash, std::pair<Digest, Bytes>> blocks_;
+  TierTask* kept_ = nullptr;
+};
+
+TEST_P(KeyedStoreTest, what_was_read_before_it_was_replaced_is_not_put_again) {
+  auto tier = std::make_unique<LeavingTier>();
+  LeavingTier& leaving = *tier;
+  store_ = *KeyedStore::open(std::move(tier));
+  const BlockKey key{1, 1};
+  Bytes before = some_bytes(1), bytes(before.size());
+  EXPECT_EQ(put(key, before), Code::ok);
+  leaving.keeps_gets = true;
+  const auto read = store_->submit(Operation::get, {{key, bytes}});
+  EXPECT_EQ(put(key, some_bytes(2)), Code::ok);
+  leaving.keeps_gets = false;
+  EXPECT_TRUE(take(read).at(0).ok());
+  EXPECT_EQ(get(key, some_bytes(2).size()), some_bytes(2));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, KeyedStoreTest, ::testing::Bool(),
