@@ -17,17 +17,17 @@ std::size_t count_of(const Source& source, std::span<const Unproven> all) {
   return static_cast<std::size_t>(std::ranges::count(all, source, &Unproven::source));
 }
 
-/// The source that has most, and how many. There is one.
+/// The host that has most, and how many. There is one.
 std::pair<Source, std::size_t> busiest(std::span<const Unproven> all) {
   std::map<Source, std::size_t> counts;
-  for (const Unproven& one : all) ++counts[one.source];
+  for (const Unproven& one : all) ++counts[host_of(one.source)];
   return *std::ranges::max_element(counts, {}, &std::pair<const Source, std::size_t>::second);
 }
 
-Result<std::optional<std::uint64_t>> one_of(const Source& source, const Crowd& crowd,
-                                            bool is_at_once) {
+template <typename IsOne>
+Result<std::optional<std::uint64_t>> one_of(const Crowd& crowd, IsOne is_one, bool is_at_once) {
   const auto rank = [&](const Unproven& one) {
-    return std::tuple(one.source != source, one.has_spoken, one.silent_since);
+    return std::tuple(!is_one(one.source), one.has_spoken, one.silent_since);
   };
   const Unproven& last = *std::ranges::min_element(crowd.unproven, {}, rank);
   const bool is_early = !is_at_once && crowd.now - last.silent_since < last.silent_at_least;
@@ -55,6 +55,11 @@ Source source_of(const Endpoint& peer) noexcept {
   return source;
 }
 
+Source host_of(const Source& source) noexcept {
+  constexpr Source kLoopback{std::byte{127}};  // no address of IPv6 that is in use begins so
+  return source.front() == kLoopback.front() ? kLoopback : source;
+}
+
 bool has_input(int socket) noexcept {
   int bytes = 0;
   return ::ioctl(socket, FIONREAD, &bytes) == 0 && bytes > 0;
@@ -63,12 +68,14 @@ bool has_input(int socket) noexcept {
 Result<std::optional<std::uint64_t>> displaced_by(const std::optional<Source>& source,
                                                   const Crowd& crowd) {
   const std::size_t same = source ? count_of(*source, crowd.unproven) : 0;
-  if (source && same >= crowd.most_per_source) return one_of(*source, crowd, false);
+  const auto is_its_own = [&](const Source& one) { return one == source; };
+  if (source && same >= crowd.most_per_source) return one_of(crowd, is_its_own, false);
   if (!crowd.is_full) return std::optional<std::uint64_t>();
   if (crowd.unproven.empty())
     return error(Code::exhausted, "all places are of connections that have proven themselves");
   const auto [most, count] = busiest(crowd.unproven);
-  return one_of(most, crowd, source && same == 0 && count > 1);
+  const auto is_of_host = [host = most](const Source& one) { return host_of(one) == host; };
+  return one_of(crowd, is_of_host, source && same == 0 && count > 1);
 }
 
 }  // namespace towpath::net

@@ -3,7 +3,7 @@
 //
 // Where a source has its share, one of its own goes for its newest, and no other source's: one that
 // has said nothing, and of those the longest silent; and not before an honest one has sent what it
-// has to send. Where all sources together have too many, the one that has most gives one up, at
+// has to send. Where all sources together have too many, the host that has most gives one up, at
 // once if it is for a source that has none. So nobody puts out the newcomer of a host that has few,
 // and a few hosts keep nobody else out. None goes whose words have arrived.
 //
@@ -27,6 +27,8 @@ namespace towpath::net {
 /// An address of IPv4, or 56 bits of one of IPv6: a host may have all addresses that begin so.
 using Source = std::array<std::byte, 16>;
 Source source_of(const Endpoint& peer) noexcept;
+/// What the sources of one host have in common: any process has all of 127.0.0.0/8.
+Source host_of(const Source& source) noexcept;
 
 /// Whether something lies in the socket that we have not come to read.
 bool has_input(int socket) noexcept;

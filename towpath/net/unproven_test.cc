@@ -96,6 +96,18 @@ TEST_F(UnprovenTest, sources_that_have_one_each_go_only_after_a_silence) {
   EXPECT_EQ(displaced_by_one_of("10.0.0.7"), 1U);
 }
 
+// 512 of them are one process, and keep out no other host.
+TEST_F(UnprovenTest, addresses_of_the_loopback_are_together_one_host) {
+  EXPECT_EQ(host_of(source_at("127.0.0.1")), host_of(source_at("127.200.3.4")));
+  EXPECT_NE(host_of(source_at("10.0.0.1")), host_of(source_at("10.0.0.2")));
+  add("10.0.0.9");
+  for (const auto* at : {"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"}) add(at);
+  for (Unproven& one : all) one.has_spoken = true;
+  EXPECT_EQ(displaced_by_one_of("10.0.0.7"), 2U);
+  now = now + kSilence;
+  EXPECT_EQ(displaced_by_one_of("10.0.0.9"), 2U) << "though its own is silent longer";
+}
+
 TEST_F(UnprovenTest, none_goes_whose_words_have_arrived) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
