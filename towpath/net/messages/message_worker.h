@@ -201,6 +201,9 @@ class MessageEndpoint {
   virtual std::string trouble() const { return {}; }
   /// Which of MessageWorker::paths() it took; empty: none yet, or the carrier does not say.
   virtual std::string path() const { return {}; }
+  /// Of a connection that others opened: what all from that host have in common, as bytes. Empty:
+  /// the carrier does not say.
+  virtual std::string_view host() const noexcept { return {}; }
 };
 
 /// One of the ways to a peer that an address names.

@@ -19,6 +19,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -117,6 +118,10 @@ class Session {
   std::size_t unsent() const noexcept { return endpoint_ == nullptr ? 0 : endpoint_->unsent(); }
   std::uint64_t unsent_bytes() const noexcept {
     return endpoint_ == nullptr ? 0 : endpoint_->unsent_bytes();
+  }
+  /// MessageEndpoint::host().
+  std::string_view host() const noexcept {
+    return endpoint_ == nullptr ? std::string_view() : endpoint_->host();
   }
   /// Nothing travels over it any more. Not from inside of the carrier.
   void close() noexcept {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include <towpath/core/format.h>
@@ -70,20 +71,25 @@ Status Sessions::confirm(Session& session, const DialHandshake::Outcome& outcome
 
 // ---- The side that is dialled
 
-// Over connections the oldest goes for a newer one: anybody may repeat a recorded hello, and a
-// holder of the secret confirms as soon as it is answered.
+// Over connections one goes for a newer one, the oldest of the host that has most: anybody may
+// repeat a recorded hello, and a holder of the secret confirms as soon as it is answered.
 bool Sessions::leave_room(HalfOpen::iterator begin, HalfOpen::iterator end, std::size_t most) {
-  std::size_t count = 0;
-  Session* oldest = nullptr;
-  for (; begin != end; ++begin) {
-    Session& one = *begin->second;
+  const auto counts = [](const auto& entry) { return !entry.second->is_over_; };
+  if (static_cast<std::size_t>(std::count_if(begin, end, counts)) < most) return true;
+  if (!options_.has_connections) return false;
+  std::map<std::string_view, std::size_t> of_host;
+  for (auto at = begin; at != end; ++at)
+    if (counts(*at)) ++of_host[at->second->host()];
+  Session* first = nullptr;
+  std::pair<std::size_t, Instant> least;
+  for (auto at = begin; at != end; ++at) {
+    Session& one = *at->second;
     if (one.is_over_) continue;
-    ++count;
-    if (oldest == nullptr || one.heard_at_ < oldest->heard_at_) oldest = &one;
+    const std::pair rank(SIZE_MAX - of_host[one.host()], one.heard_at_);
+    if (first == nullptr || rank < least) first = &one, least = rank;
   }
-  if (count < most) return true;
-  if (options_.has_connections) give_up(*oldest);
-  return options_.has_connections;
+  give_up(*first);
+  return true;
 }
 
 Status Sessions::accept(AcceptHandshake handshake, const SessionPath& path) {

@@ -37,6 +37,7 @@ Status TcpEndpoint::dial(const std::vector<Endpoint>& endpoints, Bytes first,
 
 Status TcpEndpoint::accept(std::unique_ptr<sys::ByteStream> stream, std::uint64_t from) {
   from_ = from;
+  host_ = as_text(host_of(source_of(peer_of(stream->fd()))));
   return take_over(std::move(stream));
 }
 

@@ -58,6 +58,7 @@ class TcpEndpoint final : public MessageEndpoint,
   void copy(BodySource& rest) override { sender_.copy(rest); }
   void admit() override;
   std::string path() const override { return path_; }
+  std::string_view host() const noexcept override { return host_; }
   std::string trouble() const override { return dialler_ ? dialler_->trouble() : std::string(); }
 
  private:
@@ -90,6 +91,7 @@ class TcpEndpoint final : public MessageEndpoint,
   TcpFirstMessage first_;                ///< until the other side is admitted
   std::optional<TcpReceiver> receiver_;  ///< from then on; reads `stream_`
   std::string path_;                     ///< that was dialled and reached
+  std::string host_;                     ///< that opened it (unproven.h)
   Status unsendable_;                    ///< why nothing leaves any more
   bool wants_writable_ = false;
   bool is_broken_ = false;

@@ -229,6 +229,13 @@ TEST_P(TcpWorkerTest, one_connection_carries_both_directions) {
   EXPECT_TRUE(near_heard_.messages.back() == "back: " + text);
 }
 
+TEST_P(TcpWorkerTest, connection_that_others_opened_says_of_which_host_it_is) {
+  const auto dialled = way();
+  ASSERT_FALSE(far_heard_.guests.empty());
+  EXPECT_FALSE(far_heard_.guests.front()->host().empty());
+  EXPECT_TRUE(dialled->host().empty());
+}
+
 TEST_P(TcpWorkerTest, what_waits_in_an_endpoint_is_let_go_with_it) {
   auto there = way();
   const std::string text(1'000'000, 'x');

@@ -11,6 +11,8 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -107,7 +109,8 @@ class FakeEndpoint final : public MessageEndpoint {
         buffers_(buffers),
         listener_(listener),
         to_(to),
-        connection_(connection) {}
+        connection_(connection),
+        host_(std::to_string(to)) {}
   ~FakeEndpoint() override {
     for (BodySource* const rest : given_) network_.copy(rest);
   }
@@ -161,6 +164,7 @@ class FakeEndpoint final : public MessageEndpoint {
   }
   void copy(BodySource& rest) override { network_.copy(&rest); }
   void admit() override { ++network_.admitted; }
+  std::string_view host() const noexcept override { return host_; }
 
  private:
   FakeNetwork& network_;
@@ -168,6 +172,7 @@ class FakeEndpoint final : public MessageEndpoint {
   MessageListener& listener_;
   const std::uint64_t to_;
   const std::uint64_t connection_;
+  const std::string host_;  // each port is one
   std::vector<BodySource*> given_;
   std::size_t unsent_ = 0;  // of a stalled port's, all that was sent
   std::uint64_t unsent_bytes_ = 0;
