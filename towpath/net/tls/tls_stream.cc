@@ -163,10 +163,12 @@ TlsStream::TlsStream(TlsStreamParts parts)
   }
   SSL_set_connect_state(ssl_);
   X509_VERIFY_PARAM* const wanted = SSL_get0_param(ssl_);
+  // Which interface of ours leads to it no certificate says (RFC 4007, 11: "fe80::1%eth0").
+  const std::string name = parts_.host.substr(0, parts_.host.find('%'));
   // Without one, OpenSSL believes a certificate of any host.
-  if (X509_VERIFY_PARAM_set1_ip_asc(wanted, parts_.host.c_str()) != 1 &&
-      X509_VERIFY_PARAM_set1_host(wanted, parts_.host.c_str(), 0) != 1)
-    broken_ = error(Code::exhausted, "libssl has no memory for the name of the other side");
+  if (name.empty() || (X509_VERIFY_PARAM_set1_ip_asc(wanted, name.c_str()) != 1 &&
+                       X509_VERIFY_PARAM_set1_host(wanted, name.c_str(), 0) != 1))
+    broken_ = error(Code::exhausted, "there is no name of the other side, or no memory for it");
   ERR_clear_error();
 }
 

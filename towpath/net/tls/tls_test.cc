@@ -362,6 +362,17 @@ TEST_F(TlsCertificatesTest, without_memory_no_other_host_is_believed) {
   }
 }
 
+TEST_F(TlsCertificatesTest, interface_that_leads_to_a_host_is_no_part_of_its_name) {
+  const auto context = TlsContext::from_certificates(issue("host", "ca", "IP:fe80::7")).value();
+  for (const auto& [dialled, heard] :
+       {std::pair("fe80::7%eth0", "hello"), std::pair("fe80::8%eth0", ""), std::pair("", "")}) {
+    auto [near, far] = sys::make_memory_streams();
+    Talk talk(context->client(std::move(near), dialled), context->server(std::move(far)));
+    talk.send("hello");
+    EXPECT_EQ(talk.heard.text, heard) << dialled << ": " << talk.sender.to_string();
+  }
+}
+
 TEST_F(TlsCertificatesTest, token_and_certificate_do_not_meet) {
   auto [near, far] = sys::make_memory_streams();
   Talk talk(TlsContext::from_token(token())->client(std::move(near), "10.0.0.7"),
