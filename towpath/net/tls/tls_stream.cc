@@ -36,7 +36,7 @@ class TlsStream final : public sys::ByteStream {
   static long control(BIO* bio, int command, long, void*);
   std::size_t put(ConstByteSpan bytes);
   std::size_t put_in_order(ConstByteSpan bytes);
-  Status renew_key();
+  void renew_key();
 
   bool is_proven() const;
   Status after(int returned);
@@ -57,6 +57,8 @@ class TlsStream final : public sys::ByteStream {
 
 /// Of a record's plain bytes (RFC 8446, 5.1).
 constexpr std::size_t kRecordBytes = 16 * 1024;
+/// Of a KeyUpdate, which has 27, to be held in memory that is there: it comes through OpenSSL.
+constexpr std::size_t kMostKeyBytes = 256;
 
 /// Whether the other side refuses us: a client of TLS 1.3 is through before its certificate is
 /// read (RFC 8446, 6.2).
@@ -186,25 +188,24 @@ Result<std::size_t> TlsStream::write_some(ConstByteSpan from) {
   TOWPATH_TRY(broken_);
   TOWPATH_TRY(unwritable_);
   ERR_clear_error();
+  held_.reserve(held_.size() + kMostKeyBytes);  // before: what throws then has taken nothing
   TOWPATH_TRY(after(SSL_write_ex(ssl_, from.data(), from.size(), &size)));
   TOWPATH_TRY(unwritable_);
   if (size == 0 && ended_)
     return error(Code::peer_lost, "the peer closed during the TLS handshake");
   records_ += (size + kRecordBytes - 1) / kRecordBytes;
-  if (records_ >= parts_.records_per_key) TOWPATH_TRY(renew_key());
+  if (records_ >= parts_.records_per_key) renew_key();
   return size;
 }
 
-// Of what this side writes. No record is half written now.
-Status TlsStream::renew_key() {
-  constexpr std::size_t kMostBytes = 256;  // of a KeyUpdate, which has 27
-  held_.reserve(held_.size() + kMostBytes);
+// Of what this side writes. No record is half written now. The next call says what fails.
+void TlsStream::renew_key() {
   is_renewing_ = true;
   int done = SSL_key_update(ssl_, SSL_KEY_UPDATE_NOT_REQUESTED);
   if (done == 1) done = SSL_do_handshake(ssl_);
   is_renewing_ = false;
   records_ = 0;
-  return after(done);
+  (void)after(done);
 }
 
 // As much as there is: a record at a time, and what is left of the last one.

@@ -279,6 +279,39 @@ TEST(TlsTest, without_memory_a_connection_fails_and_the_process_goes_on) {
   EXPECT_EQ(second->buffered_bytes(), 0U);
 }
 
+// Else its caller would send them again. The first allocation that fails: each one of a write after
+// which the key is renewed.
+TEST(TlsTest, bytes_that_were_taken_are_no_error_though_the_key_cannot_be_renewed) {
+  ASSERT_TRUE(kIsReplaced);
+  TlsContext::Library library;
+  use_pre_shared_key(library, derive_key(as_bytes("a secret of both"), {}, "a test"));
+  const auto side = [&](Stream inner, TlsRole role) {
+    return make_tls_stream({.context = nullptr,
+                            .library = &library,
+                            .inner = std::move(inner),
+                            .role = role,
+                            .host = "host",
+                            .records_per_key = 2});
+  };
+  int taken = 0;
+  bool is_over = false;
+  for (std::int64_t n = 1; !is_over; ++n) {
+    auto [near, far] = sys::make_memory_streams();
+    Talk talk(side(std::move(near), TlsRole::client), side(std::move(far), TlsRole::server));
+    talk.send("one");
+    allocations_left = n;
+    const auto wrote = talk.from->write_some(as_bytes("two"));
+    is_over = allocations_left > 0;
+    allocations_left = -1;
+    Bytes into(100);
+    const auto read = talk.to->read_some(into);
+    EXPECT_EQ(wrote.ok(), read.ok() && read->size_bytes == 3) << "allocation " << n;
+    if (wrote.ok()) ++taken;
+    EXPECT_EQ(talk.from->write_some(as_bytes("three")).ok(), is_over) << "allocation " << n;
+  }
+  EXPECT_GT(taken, 1) << "one, and those whose key was not renewed";
+}
+
 // The first allocation that fails: each one of those that a context needs, as a dial makes one.
 TEST(TlsTest, without_memory_there_is_no_context_and_the_process_goes_on) {
   ASSERT_TRUE(kIsReplaced);
