@@ -1,4 +1,5 @@
 #include <map>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -79,11 +80,15 @@ int HttpClient::Engine::watch_socket(CURL*, curl_socket_t fd, int what, void* se
   const run::Interest interest{.readable = (what & CURL_POLL_IN) != 0,
                                .writable = (what & CURL_POLL_OUT) != 0};
   const auto tag = static_cast<std::uint64_t>(fd);
-  if (!engine.watched.contains(fd) && engine.poller.add(fd, tag, interest).ok()) {
-    engine.watched.insert(fd);
-    return 0;
+  bool is_watched = false;
+  try {
+    const bool is_new = engine.watched.insert(fd).second;
+    is_watched = (is_new && engine.poller.add(fd, tag, interest).ok()) ||
+                 engine.poller.modify(fd, tag, interest).ok();
+  } catch (const std::bad_alloc&) {  // not through libcurl: http_exchange.h
   }
-  return engine.poller.modify(fd, tag, interest).ok() ? 0 : -1;
+  if (!is_watched) engine.watched.erase(fd);
+  return is_watched ? 0 : -1;
 }
 
 int HttpClient::Engine::set_timer(CURLM*, long timeout_ms, void* self) {

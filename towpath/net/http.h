@@ -99,7 +99,7 @@ inline constexpr std::size_t kMaxHttpHeaderBytes = std::size_t{64} << 10U;  ///<
 
 /// A response of any status. Errors: unavailable (nobody answers), timed_out, denied (TLS: one does
 /// not trust the other), out_of_range (the body or its headers are too large), invalid_argument (no
-/// URL).
+/// URL), exhausted (no memory).
 using HttpDone = std::function<void(Result<HttpResponse>)>;
 using HttpId = std::uint64_t;
 

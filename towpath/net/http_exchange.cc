@@ -67,7 +67,7 @@ HttpExchange& HttpExchange::of(CURL* easy) {
 
 Status HttpExchange::prepare(const HttpClientOptions& options) {
   easy_.reset(curl_easy_init());
-  if (!easy_) return error(Code::exhausted, "libcurl has no memory for a request");
+  if (!easy_) return no_memory_;
   CURL* it = easy_.get();
   max_body_bytes_ = options.max_body_bytes;
   curl_easy_setopt(it, CURLOPT_URL, request_.url.c_str());
@@ -164,7 +164,11 @@ std::size_t HttpExchange::on_read(char* into, std::size_t one, std::size_t size,
   HttpSource& source = *exchange.request_.source;
   const std::uint64_t count =
       std::min<std::uint64_t>(one * size, source.size_bytes() - exchange.sent_);
-  if (count > 0) source.read(exchange.sent_, {reinterpret_cast<std::byte*>(into), count});
+  const bool is_read = exchange.take_or_refuse([&] {
+    if (count > 0) source.read(exchange.sent_, {reinterpret_cast<std::byte*>(into), count});
+    return true;
+  });
+  if (!is_read) return CURL_READFUNC_ABORT;
   exchange.sent_ += count;
   return count;
 }
@@ -187,7 +191,10 @@ bool HttpExchange::refuse(Status why) {
 
 std::size_t HttpExchange::on_header(char* data, std::size_t one, std::size_t size, void* self) {
   auto& exchange = *static_cast<HttpExchange*>(self);
-  return exchange.take_header({data, one * size}) ? one * size : 0;
+  const bool is_taken = exchange.take_or_refuse([&] {
+    return exchange.take_header({data, one * size});
+  });
+  return is_taken ? one * size : 0;
 }
 
 bool HttpExchange::take_header(std::string_view line) {
@@ -213,8 +220,8 @@ bool HttpExchange::take_header(std::string_view line) {
 
 std::size_t HttpExchange::on_body(char* data, std::size_t one, std::size_t size, void* self) {
   auto& exchange = *static_cast<HttpExchange*>(self);
-  return exchange.take_body({reinterpret_cast<const std::byte*>(data), one * size}) ? one * size
-                                                                                    : 0;
+  const ConstByteSpan bytes(reinterpret_cast<const std::byte*>(data), one * size);
+  return exchange.take_or_refuse([&] { return exchange.take_body(bytes); }) ? one * size : 0;
 }
 
 bool HttpExchange::begin_body() {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <memory>
+#include <new>
 
 #include <curl/curl.h>
 
@@ -50,6 +51,15 @@ class HttpExchange {
   bool take_body(ConstByteSpan bytes);
   bool begin_body();
   bool refuse(Status why);
+  /// What libcurl calls throws nothing through it: it would be inside of a callback from then on.
+  template <typename Take>
+  bool take_or_refuse(Take take) {
+    try {
+      return take();
+    } catch (const std::bad_alloc&) {
+      return refuse(no_memory_);
+    }
+  }
   static std::size_t on_header(char* data, std::size_t one, std::size_t size, void* self);
   static std::size_t on_body(char* data, std::size_t one, std::size_t size, void* self);
   static std::size_t on_read(char* into, std::size_t one, std::size_t size, void* self);
@@ -67,6 +77,7 @@ class HttpExchange {
   HttpResponse response_;
   bool body_began_ = false;
   Status failure_;  // our own verdict; libcurl then only says that writing failed
+  const Status no_memory_ = error(Code::exhausted, "no memory was left for a request");
   std::array<char, CURL_ERROR_SIZE> why_{};
 };
 

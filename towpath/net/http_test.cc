@@ -1,6 +1,7 @@
 // Against a server that the test plays by hand, on a socket of its own.
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -234,6 +235,25 @@ TEST_F(HttpTest, sink_that_refuses_ends_the_request_with_its_word) {
   reply("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhalf");
   EXPECT_EQ(answer().code(), Code::corrupt);
   EXPECT_EQ(sink.text, "");
+}
+
+// libcurl takes itself for inside of a callback as long as that has not returned.
+TEST_F(HttpTest, body_for_which_there_is_no_memory_ends_its_request_and_no_other) {
+  struct Full final : HttpSink {
+    Status begin(const HttpResponse&) override { return {}; }
+    Status take(ConstByteSpan) override { throw std::bad_alloc(); }
+  } sink;
+  send({.url = url(), .sink = &sink});
+  serve("\r\n\r\n");
+  reply("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody");
+  EXPECT_EQ(answer().code(), Code::exhausted);
+  EXPECT_EQ(client->request_count(), 0U);
+  server.reset();
+  answers.clear();
+  send({.url = url()});
+  serve("\r\n\r\n");
+  reply("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  EXPECT_EQ(as_text(answer()->body), "ok");
 }
 
 TEST_F(HttpTest, sink_hears_of_an_empty_body) {
