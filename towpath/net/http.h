@@ -112,7 +112,7 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  /// Errors: exhausted (too many requests).
+  /// Errors: exhausted (too many requests, no memory), invalid_argument (libcurl does not take it).
   Result<HttpId> send(HttpRequest request, HttpDone done);
   /// `done` is not called any more. An unknown or answered request is no error.
   void cancel(HttpId request);

@@ -70,12 +70,12 @@ Status HttpExchange::prepare(const HttpClientOptions& options) {
   if (!easy_) return no_memory_;
   CURL* it = easy_.get();
   max_body_bytes_ = options.max_body_bytes;
-  curl_easy_setopt(it, CURLOPT_URL, request_.url.c_str());
-  curl_easy_setopt(it, CURLOPT_PATH_AS_IS, 1L);  // what was signed is what is sent
-  curl_easy_setopt(it, CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_URL, request_.url.c_str());
+  set(CURLOPT_PATH_AS_IS, 1L);  // what was signed is what is sent
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_PROXY, "");  // else the environment's
   curl_easy_setopt(it, CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_1_1});
   curl_easy_setopt(it, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(it, CURLOPT_PROXY, "");  // else the environment's
   curl_easy_setopt(it, CURLOPT_TCP_KEEPALIVE, 1L);
   curl_easy_setopt(it, CURLOPT_TCP_KEEPIDLE, 10L);
   curl_easy_setopt(it, CURLOPT_TCP_KEEPINTVL, 5L);
@@ -95,40 +95,48 @@ Status HttpExchange::prepare(const HttpClientOptions& options) {
   prepare_body();
   prepare_times(options);
   prepare_trust(options);
-  return {};
+  if (not_set_ == CURLE_OK) return {};
+  if (not_set_ == CURLE_OUT_OF_MEMORY) return no_memory_;
+  return error(Code::invalid_argument,
+               cat("libcurl does not take a request: ", curl_easy_strerror(not_set_)));
+}
+
+void HttpExchange::add_header(const char* line) {
+  curl_slist* const more = curl_slist_append(headers_.get(), line);
+  if (more == nullptr) {
+    not_set_ = CURLE_OUT_OF_MEMORY;
+    return;
+  }
+  (void)headers_.release();  // it is the beginning of `more`
+  headers_.reset(more);
 }
 
 void HttpExchange::prepare_method() {
-  CURL* it = easy_.get();
-  curl_easy_setopt(it, CURLOPT_CUSTOMREQUEST, request_.method.c_str());
+  set(CURLOPT_CUSTOMREQUEST, request_.method.c_str());
   const bool sends = request_.method == "POST" || request_.method == "PUT";
-  if (request_.method == "HEAD") curl_easy_setopt(it, CURLOPT_NOBODY, 1L);
+  if (request_.method == "HEAD") set(CURLOPT_NOBODY, 1L);
   if (request_.source != nullptr) {
-    curl_easy_setopt(it, CURLOPT_UPLOAD, 1L);
-    curl_easy_setopt(it, CURLOPT_INFILESIZE_LARGE,
-                     static_cast<curl_off_t>(request_.source->size_bytes()));
-    curl_easy_setopt(it, CURLOPT_READFUNCTION, &HttpExchange::on_read);
-    curl_easy_setopt(it, CURLOPT_READDATA, this);
-    curl_easy_setopt(it, CURLOPT_SEEKFUNCTION, &HttpExchange::on_seek);
-    curl_easy_setopt(it, CURLOPT_SEEKDATA, this);
+    set(CURLOPT_UPLOAD, 1L);
+    set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request_.source->size_bytes()));
+    set(CURLOPT_READFUNCTION, &HttpExchange::on_read);
+    set(CURLOPT_READDATA, this);
+    set(CURLOPT_SEEKFUNCTION, &HttpExchange::on_seek);
+    set(CURLOPT_SEEKDATA, this);
   } else if (sends || !request_.body.empty()) {
-    curl_easy_setopt(it, CURLOPT_POSTFIELDS, request_.body.data());
-    curl_easy_setopt(it, CURLOPT_POSTFIELDSIZE_LARGE,
-                     static_cast<curl_off_t>(request_.body.size()));
+    set(CURLOPT_POSTFIELDS, request_.body.data());
+    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.body.size()));
   }
   // Without it large bodies wait a second for a "100 Continue" that few servers send.
-  headers_.reset(curl_slist_append(nullptr, "Expect:"));
-  for (const std::string& header : request_.headers)
-    headers_.reset(curl_slist_append(headers_.release(), header.c_str()));
-  curl_easy_setopt(it, CURLOPT_HTTPHEADER, headers_.get());
+  add_header("Expect:");
+  for (const std::string& header : request_.headers) add_header(header.c_str());
+  set(CURLOPT_HTTPHEADER, headers_.get());
 }
 
 void HttpExchange::prepare_body() {
-  CURL* it = easy_.get();
-  curl_easy_setopt(it, CURLOPT_HEADERFUNCTION, &HttpExchange::on_header);
-  curl_easy_setopt(it, CURLOPT_HEADERDATA, this);
-  curl_easy_setopt(it, CURLOPT_WRITEFUNCTION, &HttpExchange::on_body);
-  curl_easy_setopt(it, CURLOPT_WRITEDATA, this);
+  set(CURLOPT_HEADERFUNCTION, &HttpExchange::on_header);
+  set(CURLOPT_HEADERDATA, this);
+  set(CURLOPT_WRITEFUNCTION, &HttpExchange::on_body);
+  set(CURLOPT_WRITEDATA, this);
 }
 
 void HttpExchange::prepare_times(const HttpClientOptions& options) {
@@ -141,22 +149,21 @@ void HttpExchange::prepare_times(const HttpClientOptions& options) {
 }
 
 void HttpExchange::prepare_trust(const HttpClientOptions& options) {
-  const auto set = [&](CURLoption option, const std::string& value) {
-    if (!value.empty()) curl_easy_setopt(easy_.get(), option, value.c_str());
+  const auto name = [&](CURLoption option, const std::string& value) {
+    if (!value.empty()) set(option, value.c_str());
   };
   if (!options.tls.verify) {
-    curl_easy_setopt(easy_.get(), CURLOPT_SSL_VERIFYPEER, 0L);
-    curl_easy_setopt(easy_.get(), CURLOPT_SSL_VERIFYHOST, 0L);
+    set(CURLOPT_SSL_VERIFYPEER, 0L);
+    set(CURLOPT_SSL_VERIFYHOST, 0L);
   }
-  set(CURLOPT_CAINFO, options.tls.authority_file);
+  name(CURLOPT_CAINFO, options.tls.authority_file);
   // Else those of the folder that libcurl was built with are believed besides. A file that
   // system_authorities() found has none: libcurl knows no folder then.
-  if (!options.tls.authority_file.empty())
-    curl_easy_setopt(easy_.get(), CURLOPT_CAPATH, static_cast<const char*>(nullptr));
-  set(CURLOPT_SSLCERT, options.tls.certificate_file);
-  set(CURLOPT_SSLKEY, options.tls.key_file);
-  set(CURLOPT_USERNAME, options.user);
-  set(CURLOPT_PASSWORD, options.password);
+  if (!options.tls.authority_file.empty()) set(CURLOPT_CAPATH, static_cast<const char*>(nullptr));
+  name(CURLOPT_SSLCERT, options.tls.certificate_file);
+  name(CURLOPT_SSLKEY, options.tls.key_file);
+  name(CURLOPT_USERNAME, options.user);
+  name(CURLOPT_PASSWORD, options.password);
 }
 
 std::size_t HttpExchange::on_read(char* into, std::size_t one, std::size_t size, void* self) {

@@ -20,7 +20,7 @@ class HttpExchange {
   HttpExchange(const HttpExchange&) = delete;
   HttpExchange& operator=(const HttpExchange&) = delete;
 
-  /// Errors: exhausted.
+  /// Errors: exhausted, invalid_argument (libcurl does not take what is asked for).
   Status prepare(const HttpClientOptions& options);
   /// Of an easy handle that is libcurl's to report about.
   static HttpExchange& of(CURL* easy);
@@ -60,6 +60,14 @@ class HttpExchange {
       return refuse(no_memory_);
     }
   }
+  /// What the request is made of. One of which libcurl does not keep all is not sent: it would be
+  /// another, or would trust others. What libcurl has not at all, it does not do either.
+  template <typename Value>
+  void set(CURLoption option, Value value) {
+    const CURLcode code = curl_easy_setopt(easy_.get(), option, value);
+    if (code == CURLE_OUT_OF_MEMORY || code == CURLE_BAD_FUNCTION_ARGUMENT) not_set_ = code;
+  }
+  void add_header(const char* line);
   static std::size_t on_header(char* data, std::size_t one, std::size_t size, void* self);
   static std::size_t on_body(char* data, std::size_t one, std::size_t size, void* self);
   static std::size_t on_read(char* into, std::size_t one, std::size_t size, void* self);
@@ -77,6 +85,7 @@ class HttpExchange {
   HttpResponse response_;
   bool body_began_ = false;
   Status failure_;  // our own verdict; libcurl then only says that writing failed
+  CURLcode not_set_ = CURLE_OK;
   const Status no_memory_ = error(Code::exhausted, "no memory was left for a request");
   std::array<char, CURL_ERROR_SIZE> why_{};
 };

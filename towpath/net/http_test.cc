@@ -256,6 +256,19 @@ TEST_F(HttpTest, body_for_which_there_is_no_memory_ends_its_request_and_no_other
   EXPECT_EQ(as_text(answer()->body), "ok");
 }
 
+// Rather than that the system's authorities are trusted in the place of the one that was named.
+TEST_F(HttpTest, what_libcurl_does_not_take_is_not_left_out) {
+  const std::string too_long(std::size_t{8} << 20U, 'x');
+  const auto refused = [&](HttpClientOptions options, HttpRequest request) {
+    client = HttpClient::open(std::move(options)).value();
+    return client->send(std::move(request), [](auto) {}).code();
+  };
+  EXPECT_EQ(refused({.tls = {.authority_file = too_long}}, {.url = url()}), Code::invalid_argument);
+  EXPECT_EQ(refused({.user = too_long}, {.url = url()}), Code::invalid_argument);
+  EXPECT_EQ(refused({}, {.method = too_long, .url = url()}), Code::invalid_argument);
+  EXPECT_EQ(client->request_count(), 0U);
+}
+
 TEST_F(HttpTest, sink_hears_of_an_empty_body) {
   TextSink sink;
   send({.method = "HEAD", .url = url(), .sink = &sink});
