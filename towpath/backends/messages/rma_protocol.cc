@@ -256,7 +256,8 @@ void RmaProtocol::take(Rail& rail, const Frame& answer, const Trailer& unread) {
 
 void RmaProtocol::fail(Rail& rail, const Frame& answer) {
   Exchange* const exchange = rail.window.find(answer.header.id);
-  if (exchange == nullptr || exchange->operation == nullptr) return;
+  if (exchange == nullptr) return;
+  if (exchange->operation == nullptr) return exchange->free();  // it was stopped meanwhile
   const MessageOperation& operation = *exchange->operation;
   give_up(rail.link, *exchange,
           operation.window() == nullptr
