@@ -136,6 +136,7 @@ class MessageBackend final : public backend::Backend,
   void send_notes_again(Rail& rail);
   void take_data(Rail& rail, const InboundData& inbound);
   bool may_answer(Rail& rail);
+  void take_bye(Rail& rail);
   void answer_read(Rail& rail, const Frame& read);
   OutboundFrame gather(Rail& rail, const Frame& read, bool in_room);
   void answer_write(const InboundWrite& inbound);

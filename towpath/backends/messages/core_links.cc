@@ -297,11 +297,17 @@ void MessageBackend::take(Rail& rail, const Frame& frame) {
       if ((frame.header.flags & kAnswerMe) != 0 && may_answer(rail))
         links_->send_plain(rail, FrameKind::alive);
       return;
-    case FrameKind::bye:
-      return links_->break_off(
-          rail.link, error(Code::peer_lost, cat(rail.link.name(), " has closed its backend")));
+    case FrameKind::bye: return take_bye(rail);
     default: return;  // on_message() has seen to it
   }
+}
+
+// It comes over each rail that the peer has. Of a link that the peer began, another one may still
+// bring a notification from before: such a link ends with the last of them.
+void MessageBackend::take_bye(Rail& rail) {
+  Status closed = error(Code::peer_lost, cat(rail.link.name(), " has closed its backend"));
+  if (rail.link.is_dialled) return links_->break_off(rail.link, closed);
+  links_->break_off(rail, std::move(closed));
 }
 
 bool MessageBackend::may_answer(Rail& rail) {

@@ -365,6 +365,24 @@ TEST_P(MessageRailsTest, notifications_move_with_none_lost_or_doubled) {
   }
 }
 
+// Breaks when the farewell over one rail ends the others, over which it has not come yet.
+TEST_P(MessageRailsTest, notification_over_a_slower_rail_comes_before_the_end_of_its_sender) {
+  open();
+  pair_->network.paths[0].is_held = true;
+  ASSERT_TRUE(pair_->near.backend->notify(*pair_->way, as_bytes("the last")).ok());
+  pair_->operation.reset();
+  pair_->remote.reset();
+  pair_->way.reset();
+  pair_->near.memory.reset();
+  pair_->near.backend.reset();
+  for (int i = 0; i < 100; ++i) pair_->far.backend->progress();
+  EXPECT_TRUE(pair_->far.events.notifications.empty());
+  pair_->network.paths[0].is_held = false;
+  for (int i = 0; i < 100; ++i) pair_->far.backend->progress();
+  ASSERT_EQ(pair_->far.events.notifications.size(), 1U);
+  EXPECT_EQ(pair_->far.events.notifications.front().message, "the last");
+}
+
 // The two sides have their rails in different orders: what the owner answers goes over a rail that
 // carried no notification, so the sender sends none again when that one is left.
 TEST_P(MessageRailsTest, answer_to_notifications_that_a_lost_rail_carried_comes_again) {

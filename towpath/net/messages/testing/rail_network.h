@@ -230,11 +230,11 @@ inline RailEndpoint::~RailEndpoint() {
   network_.drop(is_dialler_ ? its.back : its.there);
 }
 
+// What it has sent still comes, as that of its endpoints does.
 inline RailWorker::~RailWorker() {
   for (auto& [number, connection] : network_.connections) {
-    if (connection.dialler != number_ && connection.listener != number_) continue;
-    network_.drop(connection.there);
-    network_.drop(connection.back);
+    if (connection.dialler == number_) network_.drop(connection.back);
+    if (connection.listener == number_) network_.drop(connection.there);
   }
   network_.listeners_.erase(number_);
 }
