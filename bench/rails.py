@@ -5,6 +5,7 @@ their sum, what a cut in mid-transfer costs, and how soon a rail that slows is l
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -95,6 +96,14 @@ class Side:
     def call(self, **what):
         self.ask(**what)
         return self.hear()
+
+    def stop(self):
+        """It stands still when this returns; its kernel does not."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def go_on(self):
+        self._process.send_signal(signal.SIGCONT)
 
     def close(self):
         self._process.stdin.close()
