@@ -81,6 +81,7 @@ class MessageBackend final : public backend::Backend,
   /// For one more connection that a peer begins. Errors: exhausted.
   Status check_room() const;
   void bound_last_notes();
+  bool is_fading(const Link& link) const;
   Rail* hear(const Frame& frame, std::uint64_t connection, ConstByteSpan head);
   /// A peer of whose frame nothing becomes, for want of memory, is given up: it would wait for an
   /// answer without end.

@@ -35,6 +35,16 @@ Status MessageBackend::check_room() const {
   return error(Code::exhausted, cat("peers have begun ", theirs, " connections already"));
 }
 
+// It has fallen silent, since nobody uses it: the peer may have let go of it, or be about to.
+bool MessageBackend::is_fading(const Link& link) const {
+  const Instant now = clock_.now();
+  const auto speaks = [&](const auto& rail) {
+    return rail->is_up() &&
+           (rail->peer_stamp == 0 || now - rail->stamp_heard_at < timing_.heartbeat * 2);
+  };
+  return link.is_unused() && link.is_up() && std::ranges::none_of(link.rails, speaks);
+}
+
 Result<std::unique_ptr<Connection>> MessageBackend::connect(const AgentIdentity& peer,
                                                             ConstByteSpan bytes) {
   TOWPATH_TRY(const ConnectionInfo info, decode_connection_info(bytes));
@@ -49,6 +59,10 @@ Result<std::unique_ptr<Connection>> MessageBackend::connect(const AgentIdentity&
     return error(Code::corrupt,
                  cat("the info given for ", to_string(peer), " is that of ", link->name()));
   }
+  if (link != nullptr && is_fading(*link)) {
+    links_->break_off(*link, error(Code::peer_lost, "nobody used it"));
+    link = nullptr;
+  }
   if (link == nullptr) {
     TOWPATH_TRY(link, dial(peer, info));
   }
@@ -56,6 +70,7 @@ Result<std::unique_ptr<Connection>> MessageBackend::connect(const AgentIdentity&
     if (!rail->is_up()) continue;
     rail->session->count_silence_from(clock_.now());  // nobody used it
     links_->send_plain(*rail, FrameKind::alive, kInUse | kAnswerMe);
+    rail->says_in_use = true;
   }
   return std::make_unique<MessageConnection>(*links_, *link);
 }

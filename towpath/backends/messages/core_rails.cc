@@ -42,9 +42,10 @@ Duration allowance(const Rail& rail) {
 }
 
 bool is_due(const Link& link, Instant now) {
-  return !link.lost && std::ranges::any_of(link.paths, [&](const RailPath& path) {
-    return path.rail == nullptr && path.due <= now;
-  });
+  return !link.lost && !link.is_unused() &&
+         std::ranges::any_of(link.paths, [&](const RailPath& path) {
+           return path.rail == nullptr && path.due <= now;
+         });
 }
 
 void put_off(RailPath& path, Instant now) {

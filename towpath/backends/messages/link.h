@@ -92,7 +92,8 @@ class Rail {
   Duration lease{};
   std::uint64_t peer_stamp = 0;  ///< the newest; 0: none
   Instant stamp_heard_at;
-  bool asked = false;  ///< for a fresh stamp
+  bool asked = false;        ///< for a fresh stamp
+  bool says_in_use = false;  ///< the newest frame of this side
 
   Window window;
   // Of a rail that has others beside it:
@@ -104,7 +105,7 @@ class Rail {
   bool is_up() const noexcept { return !lost && session->is_up(); }
 
   /// A frame of this session; `now` is its stamp.
-  FrameHeader header(FrameKind kind, Instant now) const;
+  FrameHeader header(FrameKind kind, Instant now);
   void heard(const FrameHeader& header, Instant now);
   /// Whether what is written now can be expected to be placed.
   bool may_write(Instant now, const Timing& timing) const {
@@ -179,6 +180,10 @@ class Link {
   }
   bool has_more() const noexcept { return queue.is_linked() || !again.empty(); }
 
+  /// Neither side would miss it.
+  bool is_unused() const noexcept {
+    return connections.empty() && !peer_uses && notes.waiting.empty() && notes.unanswered.empty();
+  }
   /// Whether there is something to send, to hand on or to wait for, but for a sign of life.
   bool is_busy() const {
     if (has_more() || !notes.waiting.empty() || (lost && !is_loss_reported)) return true;
@@ -192,9 +197,10 @@ class Link {
   const net::SessionPeer peer_;
 };
 
-inline FrameHeader Rail::header(FrameKind kind, Instant now) const {
+inline FrameHeader Rail::header(FrameKind kind, Instant now) {
+  says_in_use = !link.connections.empty();
   return {.kind = kind,
-          .flags = link.connections.empty() ? std::uint8_t{0} : kInUse,
+          .flags = says_in_use ? kInUse : std::uint8_t{0},
           .session = session->numbers().ours,
           .stamp = static_cast<std::uint64_t>(now.nanoseconds),
           .echo = peer_stamp};

@@ -212,11 +212,11 @@ Status MessageBackend::move(SliceTask& task) {
 
 void MessageBackend::beat(Rail& rail, Instant now) {
   net::Session& session = *rail.session;
+  const bool is_unused = rail.link.is_unused();
   if (Status silent = sessions_->check_silence(session, now); !silent.ok())
-    return links_->break_off(rail, std::move(silent));
-  const bool idle = rail.link.connections.empty() && !rail.link.peer_uses;
-  if (idle && rail.is_up() && now - session.heard_at() >= timing_.heartbeat * 2)
-    return;  // it will fade
+    return is_unused ? links_->break_off(rail.link, silent)
+                     : links_->break_off(rail, std::move(silent));
+  if (is_unused && !rail.says_in_use) return;  // both know: it falls silent, and each lets it go
   if (sessions_->is_silent_side(session, now)) links_->send_plain(rail, FrameKind::alive);
 }
 

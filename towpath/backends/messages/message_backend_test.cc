@@ -255,6 +255,22 @@ TEST_P(MessageBackendTest, idle_peers_keep_each_other_alive) {
   EXPECT_TRUE(near_.events.losses.empty());
 }
 
+// Breaks when a way is begun anew over what the peer has let go already.
+TEST_P(MessageBackendTest, way_that_nobody_used_for_long_is_made_anew) {
+  for (int i = 0; i < 5; ++i) clock_.advance(milliseconds(300)), settle();
+  remote_.reset();
+  way_.reset();
+  for (int i = 0; i < 5; ++i) clock_.advance(milliseconds(300)), settle();
+  for (int i = 0; i < 30; ++i) clock_.advance(milliseconds(300)), far_.backend->progress();
+  near_.backend->progress();
+  way_ = near_.backend->connect(far_.self, far_.backend->connection_info()).value();
+  settle();
+  ASSERT_TRUE(near_.backend->notify(*way_, as_bytes("again")).ok());
+  settle();
+  EXPECT_EQ(far_.events.notifications.size(), 1U);
+  EXPECT_TRUE(near_.events.losses.empty());
+}
+
 TEST_P(MessageBackendTest, own_long_absence_is_not_taken_for_that_of_peers) {
   settle();
   clock_.advance(std::chrono::minutes(1));

@@ -326,6 +326,33 @@ TEST_P(MessageSessionTest, connections_that_peers_begin_are_bounded_and_bar_none
   EXPECT_EQ(near_.events.notifications.size(), 1U);
 }
 
+// Breaks when two sides that live keep up what neither of them uses.
+TEST_P(MessageSessionTest, peers_that_have_let_go_bar_nobody) {
+  constexpr std::size_t kMost = 2;
+  Side small(network_, clock_, "small", false, {}, kMost);
+  std::list<Side> peers;
+  const auto pass = [&](int turns, Duration time) {
+    for (int i = 0; i < turns; ++i) {
+      for (Side& peer : peers) peer.backend->progress();
+      small.backend->progress();
+      clock_.advance(time);
+    }
+  };
+  for (std::size_t i = 0; i < 3 * kMost; ++i) {
+    Side& peer = peers.emplace_back(network_, clock_, std::to_string(i));
+    auto way = peer.backend->connect(small.self, small.backend->connection_info()).value();
+    pass(20, Duration::zero());
+    ASSERT_TRUE(peer.backend->notify(*way, as_bytes("hello")).ok()) << i;
+    pass(100, std::chrono::milliseconds(100));  // in use, and kept up
+    ASSERT_TRUE(peer.backend->notify(*way, as_bytes("farewell")).ok()) << i;
+    pass(20, Duration::zero());
+    EXPECT_EQ(small.events.notifications.size(), 2 * (i + 1));
+    way.reset();
+    pass(80, std::chrono::milliseconds(100));
+    EXPECT_TRUE(peer.events.losses.empty());
+  }
+}
+
 // While a program takes no notification.
 TEST_P(MessageSessionTest, last_notes_of_who_is_gone_bar_nobody_and_are_bounded) {
   constexpr std::size_t kGone = 1100;
