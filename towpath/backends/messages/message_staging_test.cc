@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include <sys/mman.h>
+
 #include <towpath/backends/messages/message_backend_fixture.h>
+#include <towpath/sys/mapping.h>
 
 namespace towpath::backends::messages {
 namespace {
@@ -244,6 +247,29 @@ TEST_F(StagingTest, memory_that_was_taken_back_is_refused_in_a_room_too) {
   EXPECT_EQ(move(TransferOp::write, extents(true, true)).status.code(), Code::not_found);
   EXPECT_EQ(move(TransferOp::read, extents(true, true)).status.code(), Code::not_found);
   EXPECT_TRUE(far_device_.read() == before);
+}
+
+// Breaks when a device copies to memory of the host that its owner has unmapped or protected: that
+// would end the process.
+TEST_F(StagingTest, host_memory_that_cannot_be_touched_is_refused_in_a_room) {
+  const auto unreadable = sys::Mapping::anonymous(4096).value();
+  ASSERT_EQ(::mprotect(unreadable.data(), unreadable.size(), PROT_NONE), 0);
+  const RegionDescriptor region{.address = address_of(unreadable.data()), .length = 4096};
+  const auto bad = far_.backend->register_memory(region).value();
+  const auto remote_bad = import(region, *bad);
+  Segment host = extents(true, false, 4096);
+  host.remote = remote_bad.get();
+  host.remote_address = region.address;
+  segments_ = {extents(true, true, 4096), host};
+  near_.operation->post({.op = TransferOp::write, .connection = way_.get(), .segments = segments_});
+  settle();
+  ASSERT_EQ(near_.events.count(*near_.operation), 1U);
+  EXPECT_EQ(network_.into_staging, 1U);
+  const auto& last = near_.events.last(*near_.operation);
+  EXPECT_EQ(last.bytes, 4096U);
+  ASSERT_EQ(last.failures.size(), 1U);
+  EXPECT_EQ(last.failures.front().segment, 1U);
+  EXPECT_EQ(last.failures.front().status.code(), Code::io_error);
 }
 
 // The owner is stopped, as by SIGSTOP, and goes on when the writer has long been told.

@@ -199,7 +199,10 @@ class ReceiveSink : public net::BodySink {
     guard_->begin(sys::GuardedCopy::Direction::into_memory);
     for (std::uint64_t left = unit_; left > 0 && !is_barred_;) {
       const Piece next = next_piece(left);
-      const PieceVerdict here = verdict(pieces_);
+      PieceVerdict here = verdict(pieces_);
+      // A device's driver would not survive the fault, and an honest peer's list has one kind.
+      if (here.verdict == Code::ok && via != nullptr && here.may_fault)
+        here.verdict = Code::io_error;
       if (here.verdict == Code::ok && !is_allowed && !(is_allowed = may_land())) {
         is_barred_ = true;
         break;
