@@ -97,7 +97,9 @@ void MessageOperation::count_failure(const SegmentFailure& failure, std::uint64_
 }
 
 Completion MessageOperation::completion() {
-  if (failed > 0 && status.ok()) {
+  if (stopped) {
+    failures.clear();  // it failed as a whole, and they would say that all others are in place
+  } else if (failed > 0 && status.ok()) {
     // Answers come in any order; failures are told in that of the request.
     std::ranges::sort(failures, [](const SegmentFailure& a, const SegmentFailure& b) {
       return std::pair(a.segment, a.extent) < std::pair(b.segment, b.extent);

@@ -2,11 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include <sys/mman.h>
-
 #include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/message_backend_fixture.h>
-#include <towpath/sys/mapping.h>
 
 namespace towpath::backends::messages {
 namespace {
@@ -158,37 +155,6 @@ TEST_P(MessageBackendTest, read_that_is_cancelled_while_its_bytes_come_looks_at_
   settle();
   EXPECT_EQ(std::ranges::count(near_.pool, std::byte{9}), std::ptrdiff_t{kPool});
   near_.operation = near_.backend->make_operation();
-}
-
-// Breaks when the answer to a read that was stopped in its midst, and of which memory of this side
-// had taken no bytes, keeps its place in the window: two of them would leave no room for others.
-TEST_P(MessageBackendTest, reads_into_bad_memory_that_are_cancelled_hold_nobody_up) {
-  settle();
-  network_.body_step = 20'000;
-  auto unreadable = sys::Mapping::anonymous(kPayloadBytes).value();
-  ASSERT_EQ(::mprotect(unreadable.data(), kPayloadBytes, PROT_NONE), 0);
-  const RegionDescriptor region{.address = address_of(unreadable.data()), .length = kPayloadBytes};
-  const auto bad = near_.backend->register_memory(region).value();
-  for (std::size_t i = 0; i < 4; ++i) {
-    segments_ = {{.local = bad.get(),
-                  .remote = remote_.get(),
-                  .local_address = region.address,
-                  .remote_address = far_.region().address,
-                  .length = kPayloadBytes}};
-    near_.operation->post(
-        {.op = TransferOp::read, .connection = way_.get(), .segments = segments_});
-    far_.backend->progress();   // the answer is on its way
-    near_.backend->progress();  // and some of it has come
-    EXPECT_EQ(done(), i);
-    near_.operation->cancel();
-    ASSERT_EQ(done(), i + 1);
-    settle();
-  }
-  post(TransferOp::read);
-  settle();
-  ASSERT_EQ(done(), 5U);
-  EXPECT_TRUE(outcome().ok()) << outcome().to_string();
-  EXPECT_TRUE(near_.pool == far_.pool);
 }
 
 TEST_P(MessageBackendTest, what_of_a_write_has_not_left_is_copied_when_it_is_stopped) {
