@@ -102,7 +102,7 @@ struct Request {
 struct SegmentFailure {
   std::uint64_t segment = 0;  ///< index in the request
   std::uint64_t extent = 0;   ///< 0 .. count - 1
-  std::uint64_t bytes = 0;    ///< of this extent that are in place
+  std::uint64_t bytes = 0;    ///< of its begin that are in place: the next one is not
   Status status;
 };
 

@@ -27,7 +27,7 @@ void RequestProgress::failed(const Position& start, std::uint64_t bytes,
   try {
     while (bytes != 0 && at.segment < segments_.size()) {
       const std::uint64_t missing = std::min(bytes, rest_of_extent(segments_, at));
-      if (!add(at, missing, why)) return;
+      if (!add(at, why)) return;
       bytes -= missing;
       at = advance(segments_, at, missing);
     }
@@ -37,18 +37,18 @@ void RequestProgress::failed(const Position& start, std::uint64_t bytes,
 }
 
 // What falls off the end is never asked for again: the list's last place only moves forward.
-bool RequestProgress::add(const Position& at, std::uint64_t missing, const Status& why) {
+bool RequestProgress::add(const Position& at, const Status& why) {
   if (failures_.capacity() < kMaxFailures + 1) failures_.reserve(kMaxFailures + 1);
   const std::pair place(at.segment, at.extent);
   const auto found = std::lower_bound(
       failures_.begin(), failures_.end(), place,
       [](const SegmentFailure& failure, const auto& wanted) { return place_of(failure) < wanted; });
   if (found != failures_.end() && place_of(*found) == place) {
-    found->bytes += missing;
+    found->bytes = std::min(found->bytes, at.offset);
     return true;
   }
   if (found == failures_.end() && failures_.size() == kMaxFailures) return false;
-  failures_.insert(found, {at.segment, at.extent, missing, why});
+  failures_.insert(found, {at.segment, at.extent, at.offset, why});
   if (failures_.size() > kMaxFailures) failures_.pop_back();
   return true;
 }
@@ -68,15 +68,13 @@ Completion RequestProgress::outcome(bool stopped) {
             .bytes = bytes_};
   }
   if (failures_.empty()) return {.bytes = bytes_};
-  for (SegmentFailure& failure : failures_)
-    failure.bytes = segments_[failure.segment].length - failure.bytes;
   const SegmentFailure& first = failures_.front();
   const bool all_named = failures_.size() < kMaxFailures;
   return {.status = error(first.status.code(),
                           cat(failures_.size(), all_named ? "" : " or more",
                               " extents are not in place; the first is extent ", first.extent,
-                              " of segment ", first.segment, ", with ", first.bytes, " of ",
-                              segments_[first.segment].length, " bytes"),
+                              " of segment ", first.segment, ", from byte ", first.bytes, " of ",
+                              segments_[first.segment].length, " on"),
                           std::string(first.status.hint()))
                         .because(first.status),
           .bytes = bytes_,

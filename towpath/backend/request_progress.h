@@ -1,7 +1,8 @@
 // Request progress: what of one request is in place, and which extents are not.
 //
 // I/Os end in any order, and several may belong to one extent. The request progress adds up bytes,
-// and keeps the first kMaxFailures extents, by place in the request, that miss some. Pure.
+// and keeps the first kMaxFailures extents, by place in the request, that miss some, each with the
+// first byte that it misses: what is in place behind that is no begin of the extent. Pure.
 // Invariant: a byte is counted as in place, as missing, or not at all yet; never twice. Where no
 // memory is left to name what is missing, the request fails as a whole.
 // Thread: loop. Cost: no allocation from start() to the first failure, then one.
@@ -38,11 +39,11 @@ class RequestProgress {
  private:
   Completion outcome(bool stopped);
   /// False: the list is full of earlier ones, so whatever comes later need not be reported.
-  bool add(const Position& at, std::uint64_t missing, const Status& why);
+  bool add(const Position& at, const Status& why);
 
   Segments segments_;
   std::uint64_t bytes_ = 0;
-  // In order of (segment, extent). Until close(), `bytes` counts what is missing.
+  // In order of (segment, extent).
   std::vector<SegmentFailure> failures_;
   bool has_no_memory_ = false;
   /// Made before it is needed.

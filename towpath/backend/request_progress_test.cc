@@ -43,13 +43,26 @@ TEST_F(RequestProgressTest, a_range_is_reported_by_extent) {
   EXPECT_EQ(outcome.failures[2].bytes, 0U);
 }
 
-TEST_F(RequestProgressTest, a_extent_that_misses_two_ranges_is_reported_once) {
+TEST_F(RequestProgressTest, an_extent_that_misses_two_ranges_is_reported_once_from_the_first_on) {
   start(100, 1);
+  progress.moved(75);
   progress.failed({0, 0, 80}, 20, kBad);
   progress.failed({0, 0, 10}, 5, kBad);
   const auto outcome = progress.close(false);
+  EXPECT_EQ(outcome.bytes, 75U);
   ASSERT_EQ(outcome.failures.size(), 1U);
-  EXPECT_EQ(outcome.failures[0].bytes, 75U);
+  EXPECT_EQ(outcome.failures[0].bytes, 10U);
+}
+
+// Or the descriptors at its begin would be taken for those that arrived.
+TEST_F(RequestProgressTest, what_is_in_place_behind_a_hole_is_no_begin) {
+  start(100, 1);
+  progress.failed({0, 0, 0}, 40, kBad);
+  progress.moved(60);
+  const auto outcome = progress.close(false);
+  EXPECT_EQ(outcome.bytes, 60U);
+  ASSERT_EQ(outcome.failures.size(), 1U);
+  EXPECT_EQ(outcome.failures[0].bytes, 0U);
 }
 
 TEST_F(RequestProgressTest, the_first_failures_are_kept_whatever_the_order) {
@@ -68,8 +81,9 @@ TEST_F(RequestProgressTest, a_range_goes_over_segments_and_empty_ones) {
   progress.failed({0, 0, 5}, 12, kBad);
   const auto outcome = progress.close(false);
   ASSERT_EQ(outcome.failures.size(), 2U);
+  EXPECT_EQ(outcome.failures[0].bytes, 5U);
   EXPECT_EQ(outcome.failures[1].segment, 3U);
-  EXPECT_EQ(outcome.failures[1].bytes, 3U);
+  EXPECT_EQ(outcome.failures[1].bytes, 0U);
 }
 
 TEST_F(RequestProgressTest, stopped_is_cancelled_and_names_no_extent) {

@@ -69,7 +69,7 @@ TEST_F(NvmeDispatcherTest, block_that_fails_is_missing_from_the_extents_in_it) {
     EXPECT_EQ(failed_extents(outcome), (std::vector<std::uint64_t>{15, 16, 17, 18, 19, 20}));
     EXPECT_EQ(outcome.bytes, 4000U - 512U);
     EXPECT_EQ(outcome.failures.front().bytes, 36U);
-    EXPECT_EQ(outcome.failures.back().bytes, 52U);
+    EXPECT_EQ(outcome.failures.back().bytes, 0U) << "what is in place lies behind what is not";
   }
 }
 
