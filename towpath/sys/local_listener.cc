@@ -135,4 +135,6 @@ Result<Fd> LocalListener::accept() {
   }
 }
 
+void LocalListener::shut_down() noexcept { (void)::shutdown(fd(), SHUT_RDWR); }
+
 }  // namespace towpath::sys

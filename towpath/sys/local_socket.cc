@@ -137,4 +137,6 @@ Result<LocalSocket::Received> LocalSocket::receive(ByteSpan into) {
   return received;
 }
 
+void LocalSocket::shut_down() noexcept { (void)::shutdown(fd(), SHUT_RDWR); }
+
 }  // namespace towpath::sys

@@ -83,6 +83,10 @@ class LocalSocket {
   /// than this process may open: all of them are closed).
   Result<Received> receive(ByteSpan into);
 
+  /// Ends the connection, also where a forked child has a copy of the socket, by which it would
+  /// stay open. What was sent before is received all the same.
+  void shut_down() noexcept;
+
   Result<PeerCredentials> peer() const { return peer_credentials(fd()); }
   int fd() const noexcept { return socket_.get(); }
 
@@ -107,6 +111,9 @@ class LocalListener {
   /// The next connection, non-blocking, for LocalSocket or make_socket_stream; without a descriptor
   /// when nobody waits. Errors: exhausted.
   Result<Fd> accept();
+  /// Nobody can connect any more, also where a forked child has a copy of the socket. What waits
+  /// is still accepted.
+  void shut_down() noexcept;
 
   int fd() const noexcept { return socket_.get(); }
   const LocalAddress& address() const noexcept { return address_; }

@@ -46,6 +46,13 @@ Result<std::unique_ptr<Mailbox>> Mailbox::open(const std::string& name, run::Pol
       new Mailbox(std::move(listener), std::move(timer), poller, events, clock));
 }
 
+Mailbox::~Mailbox() {
+  listener_.shut_down();
+  for (auto waiting = listener_.accept(); waiting.ok() && *waiting; waiting = listener_.accept())
+    sys::LocalSocket(*std::move(waiting)).shut_down();
+  for (auto& [id, client] : clients_) client.socket.shut_down();
+}
+
 void Mailbox::accept_some() {
   if (!open_again()) return;
   for (int i = 0; i < kAcceptsPerCall; ++i) {
@@ -276,6 +283,7 @@ void Mailbox::drop(Clients::iterator client) {
   std::erase(watched_, &client->second);
   std::erase(paused_, client->first);
   (void)poller_.remove(client->second.socket.fd());
+  client->second.socket.shut_down();
   clients_.erase(client);
 }
 
@@ -309,7 +317,10 @@ Result<std::unique_ptr<Outbox>> Outbox::open(const Options& options, run::Poller
       new Outbox(std::move(socket), std::move(ring), options.id, poller));
 }
 
-Outbox::~Outbox() { (void)poller_.remove(socket_.fd()); }
+Outbox::~Outbox() {
+  (void)poller_.remove(socket_.fd());
+  socket_.shut_down();
+}
 
 Result<bool> Outbox::send_by_socket(ConstByteSpan message) {
   TOWPATH_TRY(const bool was_sent, send_tagged(socket_, MessageTag::notification, message));

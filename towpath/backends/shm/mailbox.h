@@ -59,6 +59,8 @@ class Mailbox {
   /// `poller`, `events` and `clock` outlive it. Listens on the abstract address `name`.
   static Result<std::unique_ptr<Mailbox>> open(const std::string& name, run::Poller& poller,
                                                backend::Events& events, const Clock& clock);
+  /// Its senders see that it is closed, whatever forked children have of its sockets.
+  ~Mailbox();
 
   /// Somebody comes, or it is time to look again.
   void accept_some();

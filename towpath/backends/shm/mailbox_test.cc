@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <csignal>
 #include <random>
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <towpath/backend/testing/recording_events.h>
@@ -432,6 +435,31 @@ TEST_F(MailboxTest, a_ring_that_lies_closes_its_sender_and_nobody_else) {
   ASSERT_TRUE(good->send(as_bytes("2")).ok());
   receive();
   EXPECT_EQ(messages(), (std::vector<std::string>{"1", "2"}));
+}
+
+TEST_F(MailboxTest, an_end_is_seen_though_a_forked_child_has_the_sockets) {
+  auto known = open("known");
+  receive();
+  const auto waiting = open("waiting");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (true) ::pause();
+  }
+  ASSERT_TRUE(known->send(as_bytes("1")).ok());
+  known.reset();
+  receive();
+  EXPECT_EQ(messages(), std::vector<std::string>{"1"});
+  EXPECT_EQ(mailbox_->clients(), 1U) << "the other one, which was accepted just now";
+  known = open("known");
+  mailbox_.reset();
+  std::size_t broken = 0;
+  for (const run::PollEvent& event : sender_.wait(Duration(0))) broken += event.broken ? 1 : 0;
+  EXPECT_EQ(broken, 2U);
+  EXPECT_EQ(known->send(as_bytes("2")).code(), Code::peer_lost);
+  EXPECT_EQ(Outbox::open(options("late"), sender_).code(), Code::peer_lost);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST_F(MailboxTest, a_hello_with_another_file_for_its_ring_goes_on_by_the_socket) {
