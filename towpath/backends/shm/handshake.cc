@@ -35,13 +35,14 @@ constexpr Schema kHostSchema("host", kHostRules);
 constexpr std::uint64_t kMaxHostBytes = 256;
 
 constexpr Tag kHost = required(1), kSocketToken = required(2), kRegistrationTable = required(3),
-              kInfoIncarnation = required(4), kPieces = required(5);
+              kInfoIncarnation = required(4), kPieces = required(5), kTokenAddress = optional(6);
 constexpr FieldRule kInfoRules[] = {
     {kHost, "host", Kind::nested, kOne, kMaxHostBytes, &kHostSchema},
     {kSocketToken, "socket token", Kind::number, {2, 2}},
     {kRegistrationTable, "registration table", Kind::nested, kOne, kMaxFileBytes, &kFileSchema},
     {kInfoIncarnation, "incarnation", Kind::number, kOne},
     {kPieces, "pieces", Kind::nested, kOne, kMaxFileBytes, &kFileSchema},
+    {kTokenAddress, "token address", Kind::number, kAtMostOne},
 };
 constexpr Schema kInfoSchema("shm connection info", kInfoRules);
 // Peers of version 1 do not say which piece they are in: release() could not wait for them.
@@ -179,6 +180,7 @@ Bytes encode(const ShmInfo& info) {
     put_file(out, kRegistrationTable, info.registrations);
     out.put_number(kInfoIncarnation, info.incarnation);
     put_file(out, kPieces, info.pieces);
+    if (info.token_address != 0) out.put_number(kTokenAddress, info.token_address);
   });
 }
 
@@ -193,6 +195,7 @@ Result<ShmInfo> decode_info(ConstByteSpan bytes) {
       case kSocketToken: *token++ = field.number(); return {};  // two: the schema has counted
       case kRegistrationTable: return take_file(field, info.registrations);
       case kPieces: return take_file(field, info.pieces);
+      case kTokenAddress: info.token_address = field.number(); return {};
       default: info.incarnation = field.number(); return {};
     }
   }));

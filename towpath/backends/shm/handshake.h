@@ -26,6 +26,7 @@ struct ShmInfo {
   FileRef registrations;
   FileRef pieces;
   std::uint64_t incarnation = 0;
+  std::uint64_t token_address = 0;  ///< of its socket token in its memory; 0: it does not say
 
   friend bool operator==(const ShmInfo&, const ShmInfo&) = default;
 };

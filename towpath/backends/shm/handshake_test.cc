@@ -27,6 +27,9 @@ TEST(HandshakeTest, info_survives_the_way) {
   ASSERT_TRUE(back.ok()) << back.status().to_string();
   EXPECT_EQ(*back, info);
   EXPECT_EQ(back->host.pid, static_cast<std::uint32_t>(getpid()));
+  ShmInfo with_token = info;
+  with_token.token_address = 0x7f00'1234'5678;
+  EXPECT_EQ(*decode_info(encode(with_token)), with_token);
 }
 
 TEST(HandshakeTest, info_that_was_cut_or_grew_is_refused) {

@@ -35,10 +35,10 @@ Status registration_table_error(const AgentIdentity& peer, const HostFacts& host
 
 }  // namespace
 
-Peer::Peer(const PeerOptions& options, pid_t pid, sys::Fd process,
+Peer::Peer(const PeerOptions& options, const PeerProgram& program, sys::Fd process,
            PeerRegistrationTable registrations, PieceEntry pieces, run::Poller& poller)
     : identity_(options.peer),
-      pid_(pid),
+      program_(program),
       process_(std::move(process)),
       registrations_(std::move(registrations)),
       pieces_(std::move(pieces)),
@@ -63,8 +63,10 @@ Result<std::unique_ptr<Peer>> Peer::open(const PeerOptions& options, ConstByteSp
               PieceEntry::claim(table->get(), {.pid = options.here.pid,
                                                .start_time = options.here.start_time,
                                                .name = options.self.name}));
-  std::unique_ptr<Peer> peer(new Peer(options, pid, std::move(process), std::move(registrations),
-                                      std::move(pieces), poller));
+  const PeerProgram program{
+      .pid = pid, .token_address = info.token_address, .token = info.socket_token};
+  std::unique_ptr<Peer> peer(new Peer(options, program, std::move(process),
+                                      std::move(registrations), std::move(pieces), poller));
   TOWPATH_TRY(peer->check_process());
   TOWPATH_TRY(peer->outbox_, Outbox::open({.name = socket_name(info.socket_token),
                                            .expected = pid,
@@ -91,7 +93,7 @@ Status Peer::check() const {
 Status Peer::check_process() const {
   TOWPATH_TRY(check());
   if (!sys::has_ended(process_)) return {};
-  return error(Code::peer_lost, cat(to_string(identity_), ", process ", pid_, ", has ended"));
+  return error(Code::peer_lost, cat(to_string(identity_), ", process ", pid(), ", has ended"));
 }
 
 }  // namespace towpath::backends::shm

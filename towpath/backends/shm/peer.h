@@ -14,6 +14,7 @@
 #include <towpath/backends/shm/mailbox.h>
 #include <towpath/backends/shm/peer_file.h>
 #include <towpath/backends/shm/piece_table.h>
+#include <towpath/backends/shm/process_copy.h>
 #include <towpath/backends/shm/registration_table.h>
 #include <towpath/run/poller.h>
 #include <towpath/sys/fd.h>
@@ -36,7 +37,9 @@ class Peer {
   ~Peer();
 
   const AgentIdentity& identity() const noexcept { return identity_; }
-  pid_t pid() const noexcept { return pid_; }
+  pid_t pid() const noexcept { return program_.pid; }
+  /// What its memory is read from and written to by process_vm.
+  const PeerProgram& program() const noexcept { return program_; }
 
   /// ok, or why the peer is gone. No system call: what the registration table says.
   Status check() const;
@@ -54,11 +57,11 @@ class Peer {
   Outbox& outbox() noexcept { return *outbox_; }
 
  private:
-  Peer(const PeerOptions& options, pid_t pid, sys::Fd process, PeerRegistrationTable registrations,
-       PieceEntry pieces, run::Poller& poller);
+  Peer(const PeerOptions& options, const PeerProgram& program, sys::Fd process,
+       PeerRegistrationTable registrations, PieceEntry pieces, run::Poller& poller);
 
   const AgentIdentity identity_;
-  const pid_t pid_;
+  const PeerProgram program_;
   sys::Fd process_;
   PeerRegistrationTable registrations_;
   PieceEntry pieces_;

@@ -22,12 +22,25 @@
 #include <sys/uio.h>
 
 #include <towpath/backend/slice_runner.h>
+#include <towpath/backends/shm/handshake.h>
 #include <towpath/core/clock.h>
 #include <towpath/core/current_choice.h>
 #include <towpath/core/result.h>
 #include <towpath/run/fork_join_pool.h>
 
 namespace towpath::backends::shm {
+
+/// Whose memory is copied. After an exec() the pid is the same, and the memory is another
+/// program's: a token that lies in it says whose it is.
+struct PeerProgram {
+  pid_t pid = 0;
+  std::uint64_t token_address = 0;  ///< there; 0: not known, and the pid is believed
+  SocketToken token{};
+};
+
+/// Looks whether its memory is still that of the program. Errors: peer_lost (another one's),
+/// denied, unsupported.
+Status check_program(const PeerProgram& program);
 
 class ProcessCopy {
  public:
@@ -38,8 +51,9 @@ class ProcessCopy {
 
   /// Moves or fails some extents with the remote memory at the cursor. `budget` as in
   /// SliceTask::copy. False: the kernel did not take all that it was asked for. A failure is one of
-  /// the whole operation: peer_lost, denied.
-  Result<bool> move(pid_t pid, backend::SliceTask& task, std::uint64_t& budget);
+  /// the whole operation: peer_lost, denied. What was read counts only where the token was read
+  /// with it, by the same system call and so from the same memory.
+  Result<bool> move(const PeerProgram& from, backend::SliceTask& task, std::uint64_t& budget);
 
   /// Why fewer threads copy than were asked for, once it is known.
   const Status& shortage() const noexcept { return shortage_; }
@@ -51,8 +65,8 @@ class ProcessCopy {
   /// Fills parts from the cursor on; how many.
   std::size_t gather(const backend::SliceTask& task);
   /// Copies that many parts; how many it did.
-  std::size_t copy(std::size_t parts, pid_t pid, bool pulls);
-  static Status account(const Part& part, pid_t pid, backend::SliceTask& task);
+  std::size_t copy(std::size_t parts, const PeerProgram& from, bool pulls);
+  static Status account(const Part& part, const PeerProgram& from, backend::SliceTask& task);
 
   enum Way : std::size_t { alone, together };
 

@@ -41,7 +41,7 @@ class ProcessCopyTest : public ::testing::TestWithParam<std::size_t>, private Sl
   Status admit(const Request&) override { return {}; }
   Status move(SliceTask& task) override {
     std::uint64_t budget = kSliceBytes;
-    const auto all = copy_.move(::getpid(), task, budget);
+    const auto all = copy_.move(program_, task, budget);
     took_all_ = took_all_ && all.ok() && *all;
     return all.status();
   }
@@ -55,6 +55,9 @@ class ProcessCopyTest : public ::testing::TestWithParam<std::size_t>, private Sl
   testing::RecordingEvents events_;
   sys::Mapping here_ = *sys::Mapping::anonymous(kAllBlocks);
   sys::Mapping there_ = *sys::Mapping::anonymous(kAllBlocks);
+  SocketToken token_{3, 4};
+  PeerProgram program_{
+      .pid = ::getpid(), .token_address = address_of(token_.data()), .token = token_};
   OneMemory memory_;
   std::vector<Segment> segments_;
   ProcessCopy copy_;
@@ -108,6 +111,26 @@ TEST_P(ProcessCopyTest, what_is_not_mapped_is_named_and_the_rest_arrives) {
     }
   }
   EXPECT_FALSE(took_all_);
+}
+
+TEST_P(ProcessCopyTest, what_is_read_of_another_program_does_not_count) {
+  fill({});
+  const auto operation = runner_.make_operation();
+  const auto read = [&] {
+    operation->post({TransferOp::read, nullptr, segments_});
+    while (runner_.progress()) continue;
+    return events_.last(*operation);
+  };
+  token_ = {5, 6};
+  const auto other = read();
+  EXPECT_EQ(other.status.code(), Code::peer_lost) << other.status.to_string();
+  EXPECT_EQ(other.bytes, 0u);
+  const sys::Mapping nothing = *sys::Mapping::anonymous(4096);
+  ASSERT_EQ(::mprotect(nothing.data(), 4096, PROT_NONE), 0);
+  program_.token_address = address_of(nothing.data());
+  EXPECT_EQ(read().status.code(), Code::peer_lost);
+  program_.token_address = 0;  // of a peer that does not say
+  EXPECT_TRUE(read().status.ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, ProcessCopyTest, ::testing::Values(1, 2, 3),

@@ -65,11 +65,13 @@ class ShmConnection final : public TrackedConnection {
   Status check() const { return is_lost() ? state() : reached->check(); }
   /// The same after asking the kernel whether its process still lives.
   Status check_process() const { return is_lost() ? state() : reached->check_process(); }
-  /// Whether the pid is that of its process still: asks the kernel, unless it said so just now.
+  /// Whether the pid is that of its process still, and its memory that of its program: asks the
+  /// kernel, unless it said so just now.
   Status check_pid(const Clock& clock) {
     const Instant now = clock.now();  // before the question: the answer is true of that
     if (seen_alive_ && now - *seen_alive_ <= kSurelyAlive) return {};
     TOWPATH_TRY(check_process());
+    TOWPATH_TRY(check_program(reached->program()));
     seen_alive_ = now;
     return {};
   }
@@ -170,6 +172,7 @@ Result<std::unique_ptr<Backend>> ShmBackend::open(const BackendContext& context,
   info.registrations = backend->registrations_.file();
   info.pieces = backend->pieces_.file();
   info.incarnation = context.self.incarnation;
+  info.token_address = address_of(info.socket_token.data());  // the backend stays where it is
   TOWPATH_TRY(backend->mailbox_, Mailbox::open(socket_name(info.socket_token), backend->poller_,
                                                *context.events, *context.clock));
   return backend;
@@ -389,14 +392,18 @@ Status ShmBackend::move_by_process(SliceTask& task, ShmConnection& way, std::uin
   // A pid is only as good as its process, and another one may have got it meanwhile. Who lives
   // after the copy was there all along: that proves it. A write shall not even land in another
   // process, so it wants to be asked before too. But no pid goes round in so short a time as
-  // check_pid() takes an answer for good; only who did not take all is asked anew, why.
-  if (task.request().op == TransferOp::write) TOWPATH_TRY(way.check_pid(clock_));
+  // check_pid() takes an answer for good; only who did not take all is asked anew, why. What is
+  // read with the program's token is the program's.
+  const PeerProgram& program = way.reached->program();
+  const bool pulls = task.request().op == TransferOp::read;
+  if (!pulls) TOWPATH_TRY(way.check_pid(clock_));
   const bool was_short = !process_copy_.shortage().ok();
-  TOWPATH_TRY(const bool took_all, process_copy_.move(way.reached->pid(), task, budget));
+  TOWPATH_TRY(const bool took_all, process_copy_.move(program, task, budget));
   if (!was_short && !process_copy_.shortage().ok())
     log_.warning("fewer threads copy than asked for",
                  {{"why", process_copy_.shortage().to_string()}});
-  return took_all ? way.check_pid(clock_) : way.check_process();
+  if (!took_all) return way.check_process();
+  return pulls && program.token_address != 0 ? Status() : way.check_pid(clock_);
 }
 
 // ---- Notifications and the loop

@@ -62,7 +62,7 @@ struct Offer {
 };
 
 /// The child: memory with byte i = i * 7, a backend, and a loop that obeys single letters:
-///   n: notify "0" .. "1999"   q: end in good order   others: nothing
+///   n: notify "0" .. "1999"   q: end in good order   x: run another program   others: nothing
 class Child {
  public:
   Child(int channel, const AgentIdentity& self) : channel_(channel) {
@@ -98,6 +98,7 @@ class Child {
       if ((watched[0].revents & POLLIN) != 0 && ::read(channel_, &letter, 1) != 1) return 1;
       if (letter == 'q') return 0;
       if (letter == 'n') begin_to_say();
+      if (letter == 'x') ::execl("/bin/sleep", "sleep", "600", nullptr);
     }
   }
 
@@ -366,6 +367,20 @@ TEST_F(TwoProcessesTest, whoever_has_got_the_pid_of_a_killed_peer_is_left_alone)
     std::memset(bytes_.data(), 3, kPoolBytes);
     EXPECT_EQ(transfer(op, 4096).code(), Code::peer_lost);  // in one call to the kernel
     EXPECT_TRUE(impostor.is_untouched());
+  }
+}
+
+// It has the pid and the start time of the peer.
+TEST_F(TwoProcessesTest, another_program_in_the_process_of_a_peer_is_not_the_peer) {
+  for (const TransferOp op : {TransferOp::read, TransferOp::write}) {
+    remote_.reset();
+    way_.reset();
+    Peer peer({"c", 5});
+    attach(peer, Path::process_vm);
+    peer.say("x", 1);
+    char nothing = 0;
+    ASSERT_EQ(::read(peer.channel.get(), &nothing, 1), 0) << "exec() closes it";
+    EXPECT_EQ(transfer(op, 4096).code(), Code::peer_lost);
   }
 }
 
