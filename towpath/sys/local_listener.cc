@@ -2,19 +2,24 @@
 #include <cstddef>
 #include <cstring>
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <towpath/core/format.h>
 #include <towpath/sys/local_socket.h>
 #include <towpath/sys/os_error.h>
+#include <towpath/sys/random.h>
 
 namespace towpath::sys {
 namespace {
 
 // The kernel cuts it to net.core.somaxconn: 4096, or 128 before Linux 5.4.
 constexpr int kBacklog = 1024;
+
+constexpr const char* kFoldersInMemory[] = {"/dev/shm", "/tmp"};  // the latter often is
 
 struct RawAddress {
   sockaddr_un name{};
@@ -89,9 +94,45 @@ Result<std::unique_ptr<ByteStream>> connect_stream(const LocalAddress& address) 
 }
 
 Result<LocalListener> LocalListener::listen(const LocalAddress& address, SocketKind kind) {
+  return open(address, kind, false);
+}
+
+Result<LocalListener> LocalListener::listen_unnamed(SocketKind kind) {
+  Status why;
+  for (const char* const folder : kFoldersInMemory) {
+    const LocalAddress address{.name = cat(folder, "/.towpath-", hex(random_u64()))};
+    auto listener = open(address, kind, true);
+    why = listener.ok() ? listener->lose_name() : listener.status();
+    if (why.ok()) return listener;
+  }
+  return error(Code::unsupported, "no socket without a name").because(std::move(why));
+}
+
+// The place holds the socket's inode, by which the kernel finds the listener.
+Status LocalListener::lose_name() {
+  const std::string& path = address_.name;
+  place_.reset(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  Status why;
+  struct stat info {};
+  if (!place_ || ::fstat(place_.get(), &info) != 0)
+    why = os_error(errno, cat("cannot open ", to_string(address_)));
+  else if (info.st_dev != device_ || info.st_ino != inode_ || (info.st_mode & S_IWUSR) == 0)
+    why = error(Code::denied, cat(to_string(address_), " is not as it was made"));
+  if (why.ok()) {
+    (void)::unlink(path.c_str());
+    inode_ = 0;
+  }
+  return why;
+}
+
+Result<LocalListener> LocalListener::open(const LocalAddress& address, SocketKind kind,
+                                          bool is_private) {
   TOWPATH_TRY(const RawAddress raw, to_raw(address));
   LocalListener listener;
   TOWPATH_TRY(listener.socket_, make_socket(kind));
+  // The path gets the socket's mode (net/unix/af_unix.c, unix_bind_bsd()).
+  if (is_private && ::fchmod(listener.fd(), S_IRUSR | S_IWUSR) != 0)
+    return os_error(errno, "cannot close a socket to other users");
   if (::bind(listener.fd(), raw.get(), raw.length) != 0)
     return os_error(errno, cat("cannot listen at ", to_string(address)),
                     errno == EADDRINUSE && !address.abstract
@@ -110,6 +151,7 @@ Result<LocalListener> LocalListener::listen(const LocalAddress& address, SocketK
 
 LocalListener& LocalListener::operator=(LocalListener&& other) noexcept {
   std::swap(socket_, other.socket_);
+  std::swap(place_, other.place_);
   std::swap(address_, other.address_);
   std::swap(device_, other.device_);
   std::swap(inode_, other.inode_);

@@ -103,6 +103,11 @@ class LocalListener {
   /// invalid_argument (the name).
   static Result<LocalListener> listen(const LocalAddress& address,
                                       SocketKind kind = SocketKind::message);
+  /// One that has no name, and that no other user can connect to: a process that may open this
+  /// one's descriptors opens place() in /proc/PID/fd, as what descriptor it has there, and
+  /// connects to the path /proc/self/fd/THAT. It has a name for some system calls, in a folder in
+  /// memory. Errors: those of listen(), unsupported (no folder for it).
+  static Result<LocalListener> listen_unnamed(SocketKind kind = SocketKind::message);
   LocalListener(LocalListener&&) noexcept = default;
   LocalListener& operator=(LocalListener&&) noexcept;
   /// Removes the path, if it is still the one that listen() made; not in a forked child.
@@ -117,11 +122,16 @@ class LocalListener {
 
   int fd() const noexcept { return socket_.get(); }
   const LocalAddress& address() const noexcept { return address_; }
+  /// Of one without a name: its place in a file system (O_PATH); else -1.
+  int place() const noexcept { return place_.get(); }
 
  private:
   LocalListener() = default;
+  static Result<LocalListener> open(const LocalAddress& address, SocketKind kind, bool is_private);
+  Status lose_name();
 
   Fd socket_;
+  Fd place_;
   LocalAddress address_;
   // Of the path that was made, to see that it is still the same.
   std::uint64_t device_ = 0;

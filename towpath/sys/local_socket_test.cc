@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -199,6 +200,26 @@ TEST_F(LocalSocketTest, a_forked_child_that_drops_its_copy_leaves_the_path) {
   ASSERT_TRUE(listener.ok());
   EXPECT_TRUE(testing::passes_in_child([&] { const LocalListener copy = *std::move(listener); }));
   EXPECT_TRUE(std::filesystem::exists(address.name));
+}
+
+TEST_F(LocalSocketTest, a_listener_without_a_name_is_found_by_its_place_and_not_by_others) {
+  auto listener = LocalListener::listen_unnamed();
+  ASSERT_TRUE(listener.ok()) << listener.status().to_string();
+  EXPECT_FALSE(std::filesystem::exists(listener->address().name));
+  const LocalAddress place{.name = cat("/proc/self/fd/", listener->place())};
+  auto client = LocalSocket::connect(place);
+  ASSERT_TRUE(client.ok()) << client.status().to_string();
+  EXPECT_TRUE(*listener->accept());
+  if (::geteuid() == 0) {
+    EXPECT_TRUE(testing::passes_in_child([&] {
+      if (!testing::become_nobody(64 << 10)) GTEST_SKIP() << testing::kNoNobody;
+      ::prctl(PR_SET_DUMPABLE, 1);  // or it could not look into its own descriptors
+      ASSERT_GE(Fd(::open(place.name.c_str(), O_PATH)).get(), 0);
+      EXPECT_EQ(LocalSocket::connect(place).code(), Code::denied);
+    }));
+  }
+  listener->shut_down();
+  EXPECT_EQ(LocalSocket::connect(place).code(), Code::unavailable);
 }
 
 TEST_F(LocalSocketTest, abstract_names_may_hold_any_bytes) {

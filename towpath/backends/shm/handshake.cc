@@ -35,7 +35,8 @@ constexpr Schema kHostSchema("host", kHostRules);
 constexpr std::uint64_t kMaxHostBytes = 256;
 
 constexpr Tag kHost = required(1), kSocketToken = required(2), kRegistrationTable = required(3),
-              kInfoIncarnation = required(4), kPieces = required(5), kTokenAddress = optional(6);
+              kInfoIncarnation = required(4), kPieces = required(5), kTokenAddress = optional(6),
+              kDoor = optional(7);
 constexpr FieldRule kInfoRules[] = {
     {kHost, "host", Kind::nested, kOne, kMaxHostBytes, &kHostSchema},
     {kSocketToken, "socket token", Kind::number, {2, 2}},
@@ -43,6 +44,7 @@ constexpr FieldRule kInfoRules[] = {
     {kInfoIncarnation, "incarnation", Kind::number, kOne},
     {kPieces, "pieces", Kind::nested, kOne, kMaxFileBytes, &kFileSchema},
     {kTokenAddress, "token address", Kind::number, kAtMostOne},
+    {kDoor, "door", Kind::nested, kAtMostOne, kMaxFileBytes, &kFileSchema},
 };
 constexpr Schema kInfoSchema("shm connection info", kInfoRules);
 // Peers of version 1 do not say which piece they are in: release() could not wait for them.
@@ -181,6 +183,7 @@ Bytes encode(const ShmInfo& info) {
     out.put_number(kInfoIncarnation, info.incarnation);
     put_file(out, kPieces, info.pieces);
     if (info.token_address != 0) out.put_number(kTokenAddress, info.token_address);
+    if (info.door) put_file(out, kDoor, *info.door);
   });
 }
 
@@ -196,6 +199,7 @@ Result<ShmInfo> decode_info(ConstByteSpan bytes) {
       case kRegistrationTable: return take_file(field, info.registrations);
       case kPieces: return take_file(field, info.pieces);
       case kTokenAddress: info.token_address = field.number(); return {};
+      case kDoor: return take_file(field, info.door.emplace());
       default: info.incarnation = field.number(); return {};
     }
   }));

@@ -25,6 +25,7 @@ struct ShmInfo {
   SocketToken socket_token{};
   FileRef registrations;
   FileRef pieces;
+  std::optional<FileRef> door = {};  ///< of the mailbox: a socket without a name
   std::uint64_t incarnation = 0;
   std::uint64_t token_address = 0;  ///< of its socket token in its memory; 0: it does not say
 

@@ -29,6 +29,7 @@ TEST(HandshakeTest, info_survives_the_way) {
   EXPECT_EQ(back->host.pid, static_cast<std::uint32_t>(getpid()));
   ShmInfo with_token = info;
   with_token.token_address = 0x7f00'1234'5678;
+  with_token.door = {.fd = 7, .device = 1, .inode = 11};
   EXPECT_EQ(*decode_info(encode(with_token)), with_token);
 }
 

@@ -5,6 +5,7 @@
 
 #include <towpath/backends/shm/handshake.h>
 #include <towpath/backends/shm/mailbox.h>
+#include <towpath/backends/shm/peer_file.h>
 #include <towpath/core/format.h>
 
 namespace towpath::backends::shm {
@@ -26,10 +27,26 @@ Result<bool> send_tagged(sys::LocalSocket& socket, MessageTag tag, ConstByteSpan
   return sent;
 }
 
-Result<sys::LocalSocket> connect_to(const std::string& name) {
-  auto socket = sys::LocalSocket::connect(mailbox_address(name));
+Result<sys::LocalSocket> connect_by_door(pid_t pid, const FileRef& door) {
+  TOWPATH_TRY(const sys::Fd place, open_peer_socket(pid, door));
+  return sys::LocalSocket::connect({.name = cat("/proc/self/fd/", place.get())});
+}
+
+/// By the name where there is no door, and where something (a security module) closes it to us.
+Result<sys::LocalSocket> connect_to(const Outbox::Options& options) {
+  const auto closed = [](const Status& why) {
+    return error(Code::peer_lost, "the peer's mailbox is closed").because(why);
+  };
+  if (options.door) {
+    auto socket = connect_by_door(options.expected, *options.door);
+    const bool is_gone = socket.code() == Code::not_found || socket.code() == Code::corrupt ||
+                         socket.code() == Code::unavailable;
+    if (is_gone) return closed(socket.status());
+    if (socket.code() != Code::denied) return socket;
+  }
+  auto socket = sys::LocalSocket::connect(mailbox_address(options.name));
   if (socket.code() != Code::unavailable) return socket;
-  return error(Code::peer_lost, "the peer's mailbox is closed").because(socket.status());
+  return closed(socket.status());
 }
 
 }  // namespace
@@ -38,42 +55,78 @@ Result<sys::LocalSocket> connect_to(const std::string& name) {
 
 Result<std::unique_ptr<Mailbox>> Mailbox::open(const std::string& name, run::Poller& poller,
                                                backend::Events& events, const Clock& clock) {
-  TOWPATH_TRY(auto listener, sys::LocalListener::listen(mailbox_address(name)));
+  std::vector<sys::LocalListener> listeners;
+  TOWPATH_TRY(auto by_name, sys::LocalListener::listen(mailbox_address(name)));
+  listeners.push_back(std::move(by_name));
+  auto by_door = sys::LocalListener::listen_unnamed();
+  const Status no_door = by_door.status();
+  if (no_door.ok()) listeners.push_back(*std::move(by_door));
   TOWPATH_TRY(run::TimerFd timer, run::TimerFd::open());
-  TOWPATH_TRY(poller.add(listener.fd(), tag_of(Watch::listener, 0)));
   TOWPATH_TRY(poller.add(timer.fd(), tag_of(Watch::listener, 0)));
-  return std::unique_ptr<Mailbox>(
-      new Mailbox(std::move(listener), std::move(timer), poller, events, clock));
+  std::unique_ptr<Mailbox> mailbox(
+      new Mailbox(std::move(listeners), no_door, std::move(timer), poller, events, clock));
+  TOWPATH_TRY(mailbox->watch_listeners());
+  return mailbox;
+}
+
+Result<FileRef> Mailbox::door() const {
+  if (!no_door_.ok()) return no_door_;
+  return file_ref(listeners_.back().place());
 }
 
 Mailbox::~Mailbox() {
-  listener_.shut_down();
-  for (auto waiting = listener_.accept(); waiting.ok() && *waiting; waiting = listener_.accept())
-    sys::LocalSocket(*std::move(waiting)).shut_down();
+  for (sys::LocalListener& listener : listeners_) {
+    listener.shut_down();
+    for (auto waiting = listener.accept(); waiting.ok() && *waiting; waiting = listener.accept())
+      sys::LocalSocket(*std::move(waiting)).shut_down();
+  }
   for (auto& [id, client] : clients_) client.socket.shut_down();
 }
 
 void Mailbox::accept_some() {
   if (!open_again()) return;
+  for (sys::LocalListener& listener : listeners_)
+    if (!accept_from(listener)) return;
+}
+
+/// False: no more can be accepted now.
+bool Mailbox::accept_from(sys::LocalListener& listener) {
   for (int i = 0; i < kAcceptsPerCall; ++i) {
-    auto socket = listener_.accept();
-    // No descriptor is free: a silent one has to go.
-    if (!socket.ok()) return silent_ > 0 ? drop_oldest_silent() : close_for_now();
-    if (!*socket) return;
+    auto socket = listener.accept();
+    if (!socket.ok()) {  // no descriptor is free: a silent one has to go
+      silent_ > 0 ? drop_oldest_silent() : close_for_now();
+      return false;
+    }
+    if (!*socket) return true;
     welcome(sys::LocalSocket(*std::move(socket)));
   }
+  return true;
+}
+
+Status Mailbox::watch_listeners() {
+  for (const sys::LocalListener& listener : listeners_)
+    TOWPATH_TRY(poller_.add(listener.fd(), tag_of(Watch::listener, 0)));
+  return {};
+}
+
+/// Whether they were watched.
+bool Mailbox::unwatch_listeners() {
+  bool any = false;
+  for (const sys::LocalListener& listener : listeners_) any |= poller_.remove(listener.fd()).ok();
+  return any;
 }
 
 // A listener that is watched would be reported again and again.
 void Mailbox::close_for_now() {
-  if (!poller_.remove(listener_.fd()).ok()) return;
+  if (!unwatch_listeners()) return;
   opens_again_.arm(clock_.now() + kClosedFor);
 }
 
 bool Mailbox::open_again() {
   if (opens_again_.armed_at() == Instant::never()) return true;
   opens_again_.clear();
-  if (poller_.add(listener_.fd(), tag_of(Watch::listener, 0)).ok()) return true;
+  if (watch_listeners().ok()) return true;
+  (void)unwatch_listeners();  // of two the first
   opens_again_.arm(clock_.now() + kClosedFor);
   return false;
 }
@@ -298,7 +351,7 @@ void Mailbox::drop_oldest_silent() {
 // ---- Outbox
 
 Result<std::unique_ptr<Outbox>> Outbox::open(const Options& options, run::Poller& poller) {
-  TOWPATH_TRY(sys::LocalSocket socket, connect_to(options.name));
+  TOWPATH_TRY(sys::LocalSocket socket, connect_to(options));
   TOWPATH_TRY(const sys::PeerCredentials owner, socket.peer());
   if (owner.pid != options.expected) {
     return error(Code::denied, cat("process ", owner.pid, " listens on @", options.name,

@@ -76,6 +76,10 @@ class Mailbox {
   /// From now on senders wake the poller. False: something has come meanwhile, read_rings() again.
   bool announce_sleep() noexcept;
 
+  /// A socket for processes that may open descriptors of this one, and for no other user: anybody
+  /// can fill the backlog of the name.
+  Result<FileRef> door() const;
+
   std::size_t clients() const noexcept { return clients_.size(); }
   /// Rings that a look reads from; the others ring.
   std::size_t watched_rings() const noexcept { return watched_.size(); }
@@ -98,15 +102,19 @@ class Mailbox {
   /// What became of the records whose turn it is.
   enum class Ring { dry, blocked, corrupt };
 
-  Mailbox(sys::LocalListener listener, run::TimerFd timer, run::Poller& poller,
-          backend::Events& events, const Clock& clock)
-      : listener_(std::move(listener)),
+  Mailbox(std::vector<sys::LocalListener> listeners, Status no_door, run::TimerFd timer,
+          run::Poller& poller, backend::Events& events, const Clock& clock)
+      : listeners_(std::move(listeners)),
+        no_door_(std::move(no_door)),
         opens_again_(std::move(timer)),
         poller_(poller),
         events_(events),
         clock_(clock),
         buffer_(1 + kMaxNotificationBytes),
         record_(kMaxRingMessage) {}
+  Status watch_listeners();
+  bool unwatch_listeners();
+  bool accept_from(sys::LocalListener& listener);
   void close_for_now();
   bool open_again();
   void welcome(sys::LocalSocket socket);
@@ -121,8 +129,9 @@ class Mailbox {
   void drop(Clients::iterator client);
   void drop_oldest_silent();
 
-  sys::LocalListener listener_;
-  run::TimerFd opens_again_;  // armed: the listener is not watched
+  std::vector<sys::LocalListener> listeners_;  // by its name, then by the door
+  Status no_door_;                             // why there is none
+  run::TimerFd opens_again_;                   // armed: the listeners are not watched
   run::Poller& poller_;
   backend::Events& events_;
   const Clock& clock_;
@@ -145,10 +154,11 @@ class Mailbox {
 class Outbox {
  public:
   struct Options {
-    std::string name;      ///< of the peer's mailbox
-    pid_t expected = 0;    ///< who must listen there
-    AgentIdentity self;    ///< for the hello
-    std::uint64_t id = 0;  ///< for the poller
+    std::string name;                  ///< of the peer's mailbox
+    std::optional<FileRef> door = {};  ///< the same, not for strangers, where it has one
+    pid_t expected = 0;                ///< the process that must listen there
+    AgentIdentity self;                ///< for the hello
+    std::uint64_t id = 0;              ///< for the poller
   };
   /// Connects and says hello. Errors: peer_lost, exhausted (too many wait there to be accepted),
   /// denied (somebody else listens).

@@ -223,6 +223,23 @@ TEST_F(MailboxTest, without_a_descriptor_newcomers_wait_and_nobody_spins) {
   EXPECT_EQ(messages(), std::vector<std::string>{"1"});
 }
 
+// Any user can connect to the name, and leaves at once: what it leaves waits to be accepted.
+TEST_F(MailboxTest, a_process_that_may_open_descriptors_comes_in_however_many_wait_at_the_name) {
+  const auto door = mailbox_->door();
+  ASSERT_TRUE(door.ok()) << door.status().to_string();
+  while (sys::LocalSocket::connect({.name = name_, .abstract = true}).ok()) continue;
+  EXPECT_EQ(Outbox::open(options("by name"), sender_).code(), Code::exhausted);
+  Outbox::Options by_door = options("by door");
+  by_door.door = *door;
+  const auto outbox = Outbox::open(by_door, sender_);
+  ASSERT_TRUE(outbox.ok()) << outbox.status().to_string();
+  ASSERT_TRUE((*outbox)->send(as_bytes("1")).ok());
+  receive();
+  EXPECT_EQ(messages(), std::vector<std::string>{"1"});
+  mailbox_.reset();
+  EXPECT_EQ(Outbox::open(by_door, sender_).code(), Code::peer_lost);
+}
+
 TEST_F(MailboxTest, outbox_does_not_talk_to_unauthenticated) {
   Outbox::Options wrong = options("a");
   wrong.expected = 1;

@@ -69,6 +69,7 @@ Result<std::unique_ptr<Peer>> Peer::open(const PeerOptions& options, ConstByteSp
                                       std::move(registrations), std::move(pieces), poller));
   TOWPATH_TRY(peer->check_process());
   TOWPATH_TRY(peer->outbox_, Outbox::open({.name = socket_name(info.socket_token),
+                                           .door = info.door,
                                            .expected = pid,
                                            .self = options.self,
                                            .id = options.id},

@@ -27,18 +27,31 @@ Status open_error(int errno_value, std::string what) {
   }
 }
 
-}  // namespace
+std::string path_of(pid_t pid, const FileRef& file) { return cat("/proc/", pid, "/fd/", file.fd); }
 
-Result<sys::Fd> open_peer_file(const PeerFile& what) {
-  const std::string path = cat("/proc/", what.pid, "/fd/", what.file.fd);
-  const sys::Fd place(::open(path.c_str(), O_PATH | O_CLOEXEC));
+/// Where a file of this type (S_IFMT) is: without opening it.
+Result<sys::Fd> open_place(const std::string& path, const FileRef& file, mode_t type) {
+  sys::Fd place(::open(path.c_str(), O_PATH | O_CLOEXEC));
   if (!place) return open_error(errno, cat("cannot open ", path));
   struct stat info {};
   if (::fstat(place.get(), &info) != 0) return sys::os_error(errno, cat("cannot look at ", path));
-  if (info.st_dev != what.file.device || info.st_ino != what.file.inode || !S_ISREG(info.st_mode)) {
-    return error(Code::corrupt, cat(path, " is not the memfd that was registered"),
+  if (info.st_dev != file.device || info.st_ino != file.inode || (info.st_mode & S_IFMT) != type) {
+    return error(Code::corrupt,
+                 cat(path, " is not the ", type == S_IFREG ? "memfd" : "socket", " that was named"),
                  "load the peer's newest metadata");
   }
+  return place;
+}
+
+}  // namespace
+
+Result<sys::Fd> open_peer_socket(pid_t pid, const FileRef& file) {
+  return open_place(path_of(pid, file), file, S_IFSOCK);
+}
+
+Result<sys::Fd> open_peer_file(const PeerFile& what) {
+  const std::string path = path_of(what.pid, what.file);
+  TOWPATH_TRY(const sys::Fd place, open_place(path, what.file, S_IFREG));
   const std::string again = cat("/proc/self/fd/", place.get());
   const int access = what.writable ? O_RDWR : O_RDONLY;
   sys::Fd fd(::open(again.c_str(), access | O_CLOEXEC | O_NONBLOCK));

@@ -32,6 +32,10 @@ struct PeerFile {
 /// file).
 Result<sys::Fd> open_peer_file(const PeerFile& what);
 
+/// The place of a socket that a peer named, which can be connected to as /proc/self/fd/<it>.
+/// Errors: not_found, denied, corrupt (another file, or no socket).
+Result<sys::Fd> open_peer_socket(pid_t pid, const FileRef& file);
+
 /// The whole of a peer's memfd in this process.
 class PeerMapping {
  public:

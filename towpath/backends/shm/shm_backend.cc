@@ -175,6 +175,11 @@ Result<std::unique_ptr<Backend>> ShmBackend::open(const BackendContext& context,
   info.token_address = address_of(info.socket_token.data());  // the backend stays where it is
   TOWPATH_TRY(backend->mailbox_, Mailbox::open(socket_name(info.socket_token), backend->poller_,
                                                *context.events, *context.clock));
+  if (auto door = backend->mailbox_->door(); door.ok())
+    info.door = *door;
+  else
+    backend->log_.info("peers connect by a name, whose backlog every user can fill",
+                       {{"why", door.status().to_string()}});
   return backend;
 }
 

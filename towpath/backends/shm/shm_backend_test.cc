@@ -310,6 +310,10 @@ TEST_F(ShmBackendTest, info_of_others_is_refused_by_its_fault) {
   ++info.registrations.inode;
   EXPECT_EQ(code_for(info), Code::peer_lost);
   info = good;
+  ASSERT_TRUE(info.door.has_value());
+  ++info.door->inode;
+  EXPECT_EQ(code_for(info), Code::peer_lost);
+  info.door.reset();  // then the name is what leads there
   ++info.socket_token[0];
   EXPECT_EQ(code_for(info), Code::peer_lost);
   EXPECT_EQ(a_.backend->connect({"b", 12}, encode(good)).code(), Code::corrupt);
