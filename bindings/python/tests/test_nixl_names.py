@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 
 import numpy
@@ -203,6 +204,30 @@ def test_a_burst_is_taken_while_the_peer_does_not_look():
     for message in sent:
         two.mine.send_notif(two.peer, message)
     assert received(two, len(sent)) == sent
+
+
+def test_messages_are_each_found_once_by_threads_that_look_for_them():
+    two, count, found = Two(), 2000, []
+
+    def look():
+        deadline = time.monotonic() + 60
+        while len(found) < count and time.monotonic() < deadline:
+            if two.theirs.check_remote_xfer_done(two.mine.name, b"block"):
+                found.append(1)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=look) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for number in range(count):
+            two.mine.send_notif(two.peer, b"block %d" % number)
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(found) == count and not any(two.theirs.notifs.values())
 
 
 def received(two, count):

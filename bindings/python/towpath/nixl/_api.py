@@ -9,6 +9,7 @@ deregistered. Bare addresses are the caller's to keep alive.
 import enum
 import io
 import pickle
+import threading
 
 from towpath import _towpath
 from towpath.nixl import _bindings as nixlBind
@@ -95,6 +96,7 @@ class nixl_agent:
         }
         self.nixl_ops = {"READ": nixlBind.NIXL_READ, "WRITE": nixlBind.NIXL_WRITE}
         self.notifs = {}
+        self._notifs_lock = threading.Lock()  # each update makes another dict of what the last one had
         self.agent = nixlBind.nixlAgent(agent_name, nixl_conf.for_binding())
         self.plugin_list = self.agent.getAvailPlugins()
         self.plugin_b_options, self.plugin_mem_types = {}, {}
@@ -388,6 +390,10 @@ class nixl_agent:
         return self.agent.getNotifs({}, self._handles(backends))
 
     def update_notifs(self, backends=()):
+        with self._notifs_lock:
+            return self._update_notifs(backends)
+
+    def _update_notifs(self, backends):
         self.notifs = self.agent.getNotifs(self.notifs, self._handles(backends))
         return self.notifs
 
@@ -395,16 +401,16 @@ class nixl_agent:
                                tag_is_prefix=True):
         """Whether a notification of this agent is there that begins with `lookup_tag`, or has it anywhere.
         It is taken away."""
-        self.update_notifs(backends)
         if isinstance(lookup_tag, str):
             lookup_tag = lookup_tag.encode()
         if isinstance(remote_agent_name, bytes):
             remote_agent_name = remote_agent_name.decode("utf-8", "surrogateescape")
-        messages = self.notifs.get(remote_agent_name, [])
-        for index, message in enumerate(messages):
-            if message.startswith(lookup_tag) if tag_is_prefix else lookup_tag in message:
-                del messages[index]
-                return True
+        with self._notifs_lock:
+            messages = self._update_notifs(backends).get(remote_agent_name, [])
+            for index, message in enumerate(messages):
+                if message.startswith(lookup_tag) if tag_is_prefix else lookup_tag in message:
+                    del messages[index]
+                    return True
         return False
 
     def send_notif(self, remote_agent_name, notif_msg, backend=None):
