@@ -184,6 +184,11 @@ def test_errors_are_nixls_and_say_more(two):
         two.mine.initialize_xfer("COPY", local, local, two.peer)
     with pytest.raises(KeyError):
         two.mine.get_xfer_descs([(0, 1, 0)], "SLATE")
+    for ask in (two.mine.register_memory, two.mine.deregister_memory):
+        with pytest.raises(KeyError, match="SLATE.*not created; there are SHM"):
+            ask(two.registered, backends=["SLATE"])
+    with pytest.raises(KeyError, match="SLATE"):
+        two.mine.send_notif(two.peer, b"", "SLATE")
     assert two.mine.get_xfer_descs([(0, 1)], "DRAM") is None
     sides = [two.mine.prep_xfer_dlist("", local), two.mine.prep_xfer_dlist(
         two.peer, rows(two.there), "DRAM")]

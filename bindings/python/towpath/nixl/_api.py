@@ -164,9 +164,8 @@ class nixl_agent:
         try:
             return [self.backends[name] for name in backends]
         except KeyError as missing:
-            raise nixlBind.nixlNotFoundError(
-                f"NIXL_ERR_NOT_FOUND: backend {missing} was not created; there are "
-                f"{', '.join(self.backends) or 'none'}") from None
+            raise KeyError(f"backend {missing} was not created; there are "
+                           f"{', '.join(self.backends) or 'none'}") from None
 
     # ---- descriptors
 
