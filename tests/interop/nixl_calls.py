@@ -131,6 +131,13 @@ def backends():
                       ("backend's parameters", one.get_backend_params), ("backend's memory", one.get_backend_mem_types)):
         call(f"{name}, of none", ask, "SLATE")
     call("backend's memory", lambda: sorted(one.get_backend_mem_types("UCX")))
+    call("all of them, beside a configuration", lambda: sorted(
+        nixl_agent("a", nixl_agent_config(backends=["POSIX"]), instantiate_all=True).backends))
+    known = one.get_reg_descs([(4096, 1, 0, "")], "DRAM")
+    for name, ask in (("registered", one.register_memory), ("taken back", one.deregister_memory),
+                      ("metadata", lambda descs, backends: one.get_partial_agent_metadata(descs, True, backends))):
+        call(f"{name}, for a backend that was not created", ask, known, backends=["SLATE"])
+    call("message over a backend that was not created", one.send_notif, "nobody", b"x", "SLATE")
 
 
 def no_bytes():

@@ -357,6 +357,8 @@ def test_which_backends_there_are():
     with pytest.raises(bind.nixlNotFoundError, match="not in this build"):
         make_agent(backends=["SLATE"])
     assert set(make_agent(backends=["SLATE", "SHM"]).backends) == {"SHM"}
+    conf = nixl_agent_config(backends=["POSIX"])
+    assert set(nixl_agent("configured", conf, instantiate_all=True).backends) == {"POSIX"}
     with pytest.raises(TypeError):
         nixl_agent_config(sync_mode=1)
     with pytest.raises(ValueError):

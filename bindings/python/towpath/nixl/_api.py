@@ -83,6 +83,9 @@ class nixl_agent:
     def __init__(self, agent_name, nixl_conf=None, instantiate_all=False):
         if not agent_name:
             raise ValueError("an agent needs a name")
+        if nixl_conf and instantiate_all:
+            logger.warning("instantiate_all has no effect beside a configuration, which names the backends")
+            instantiate_all = False
         nixl_conf = nixl_conf or nixl_agent_config()
         self.name = agent_name
         self.nixl_mems = {
