@@ -71,6 +71,8 @@ def what_is_exported():
     call("numbers of names", lambda: {
         name: int(getattr(nixl, name)) for name in NAMES
         if name.isupper() and not isinstance(getattr(nixl, name), (dict, str, bool))})
+    call("numbers as text", lambda: {name: [f"{getattr(nixl, name)}", repr(getattr(nixl, name))] for name in NAMES
+                                     if name.endswith("_SEG") or name in ("NIXL_IN_PROG", "NIXL_READ")})
     call("errors", lambda: {name: getattr(nixl, name).__mro__[1].__name__ for name in NAMES if name.endswith("Error")})
 
     def level(said):

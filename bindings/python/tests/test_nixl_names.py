@@ -44,6 +44,15 @@ def test_the_package_offers_what_nixls_offers():
     assert nixl.nixlBind is nixl._bindings
 
 
+def test_numbers_are_names_as_text():
+    for number, text in ((bind.NIXL_ERR_NOT_FOUND, "nixl_status_t.NIXL_ERR_NOT_FOUND"),
+                         (bind.nixlXferDList(bind.FILE_SEG).getType(), "nixl_mem_t.FILE_SEG"),
+                         (bind.NIXL_THREAD_SYNC_DEFAULT, "nixl_thread_sync_t.NIXL_THREAD_SYNC_NONE"),
+                         (bind.NIXL_WRITE, "nixl_xfer_op_t.NIXL_WRITE")):
+        assert str(number) == f"{number}" == "%s" % number == text
+        assert repr(number) == f"<{text}: {int(number)}>"
+
+
 def test_logging_is_set_up_as_nixl_does(monkeypatch, log_lines):
     assert set(nixl.LOGGING_CONFIG) >= {"version", "formatters", "handlers", "loggers"}
     nixl.setup_logging()

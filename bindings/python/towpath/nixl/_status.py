@@ -4,7 +4,17 @@ import enum
 from towpath import errors
 
 
-class nixl_mem_t(enum.IntEnum):
+class _Named(enum.IntEnum):
+    """As text its name, as NIXL's numbers are: "nixl_status_t.NIXL_SUCCESS". Python's are digits since 3.11."""
+
+    def __str__(self):
+        return f"{type(self).__name__}.{self.name}"
+
+    def __format__(self, how):
+        return format(str(self), how)
+
+
+class nixl_mem_t(_Named):
     DRAM_SEG = 0
     VRAM_SEG = 1
     BLK_SEG = 2
@@ -12,23 +22,23 @@ class nixl_mem_t(enum.IntEnum):
     FILE_SEG = 4
 
 
-class nixl_xfer_op_t(enum.IntEnum):
+class nixl_xfer_op_t(_Named):
     NIXL_READ = 0
     NIXL_WRITE = 1
 
 
-class nixl_cost_t(enum.IntEnum):
+class nixl_cost_t(_Named):
     NIXL_COST_ANALYTICAL_BACKEND = 0
 
 
-class nixl_thread_sync_t(enum.IntEnum):
+class nixl_thread_sync_t(_Named):
     NIXL_THREAD_SYNC_NONE = 0
     NIXL_THREAD_SYNC_STRICT = 1
     NIXL_THREAD_SYNC_RW = 2
     NIXL_THREAD_SYNC_DEFAULT = 0
 
 
-class nixl_status_t(enum.IntEnum):
+class nixl_status_t(_Named):
     NIXL_IN_PROG = 1
     NIXL_SUCCESS = 0
     NIXL_ERR_NOT_POSTED = -1
