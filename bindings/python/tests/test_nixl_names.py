@@ -103,6 +103,15 @@ def test_malformed_descriptors_are_none_and_a_logged_line(log_lines):
     assert "tensor must be contiguous" in "".join(log_lines)
 
 
+def test_memory_says_its_own_type_whatever_is_said_beside():
+    agent, memory = make_agent(), numpy.zeros(BLOCK, numpy.uint8)
+    for make in (agent.get_xfer_descs, agent.get_reg_descs):
+        for said in (None, "DRAM", "VRAM", "gpu"):
+            for given in (memory, [memory], (memory, memory)):
+                assert make(given, said).getType() is bind.DRAM_SEG
+    agent.deregister_memory(agent.register_memory(memory, "cuda"))
+
+
 def test_a_question_goes_to_one_backend(tmp_path):
     agent = make_agent(["POSIX", "SHM"])
     (tmp_path / "block").write_bytes(b"x" * 7)

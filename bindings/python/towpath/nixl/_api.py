@@ -175,7 +175,8 @@ class nixl_agent:
     def get_xfer_descs(self, descs, mem_type=None):
         """Tuples (address, length, device), an Nx3 table of 64-bit integers, or memory: an array,
         tensor, bytearray, or a list of them. None for what is none of these, and a logged error.
-        An array of integers with two dimensions is always a table, never memory."""
+        An array of integers with two dimensions is always a table, never memory. `mem_type` is that
+        of addresses: memory says its own."""
         if isinstance(descs, nixlBind.nixlXferDList):
             return descs
         if isinstance(descs, nixlBind.nixlRegDList):
@@ -219,10 +220,11 @@ class nixl_agent:
         if len({segment for segment, _, _, _ in facts}) != 1:
             logger.error("the memory of one list must be of one type")
             return None
-        return self._from_memory(kind, memories, facts, mem_type)
+        return self._from_memory(kind, memories, facts)
 
-    def _from_memory(self, kind, memories, facts, mem_type):
-        segment = self.nixl_mems[mem_type] if mem_type else facts[0][0]
+    @staticmethod
+    def _from_memory(kind, memories, facts):
+        segment = facts[0][0]
         if kind is nixlBind.nixlXferDList:
             return kind(segment, [fact[1:] for fact in facts])
         made = kind(segment, [(*fact[1:], b"") for fact in facts])
