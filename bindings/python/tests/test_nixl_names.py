@@ -112,6 +112,17 @@ def test_memory_says_its_own_type_whatever_is_said_beside():
     agent.deregister_memory(agent.register_memory(memory, "cuda"))
 
 
+def test_a_list_of_nothing_is_an_index_error():
+    agent = make_agent()
+    for make in (agent.get_xfer_descs, agent.get_reg_descs, agent.get_remote_descs):
+        for empty, said in itertools.product(([], ()), (None, "DRAM", "SLATE")):
+            with pytest.raises(IndexError):
+                make(empty, said)
+    for call in (lambda: agent.prep_xfer_dlist("", [], "DRAM"), lambda: agent.register_memory([], "DRAM")):
+        with pytest.raises(IndexError):
+            call()
+
+
 def test_a_question_goes_to_one_backend(tmp_path):
     agent = make_agent(["POSIX", "SHM"])
     (tmp_path / "block").write_bytes(b"x" * 7)

@@ -240,8 +240,11 @@ class nixl_agent:
 
     @staticmethod
     def _are_tuples(descs, columns):
-        return (isinstance(descs, (list, tuple)) and len(descs) > 0 and
-                isinstance(descs[0], tuple) and len(descs[0]) == columns)
+        if not isinstance(descs, (list, tuple)):
+            return False
+        if not descs:
+            raise IndexError("an empty list of descriptors")
+        return isinstance(descs[0], tuple) and len(descs[0]) == columns
 
     @staticmethod
     def _is_table(descs):
