@@ -19,8 +19,8 @@ WAIT_S = 60
 names = itertools.count()
 
 
-def agent(*backends):
-    return nixl_agent(f"agent-{next(names)}", nixl_agent_config(backends=list(backends)))
+def agent(*backends, **options):
+    return nixl_agent(f"agent-{next(names)}", nixl_agent_config(backends=list(backends), **options))
 
 
 def plain(value):
@@ -160,8 +160,8 @@ def no_bytes():
 class Two:
     """`mine` knows `theirs`; both have registered their memory."""
 
-    def __init__(self):
-        self.mine, self.theirs = agent("UCX", "POSIX"), agent("UCX")
+    def __init__(self, **options):
+        self.mine, self.theirs = agent("UCX", "POSIX", **options), agent("UCX")
         self.here = np.arange(BLOCK * COUNT, dtype=np.uint64).view(np.uint8)
         self.there = np.zeros_like(self.here)
         for one, memory in ((self.mine, self.here), (self.theirs, self.there)):
@@ -252,13 +252,16 @@ def lists():
 
 
 def questions():
-    two = Two()
+    two = Two(capture_telemetry=True)
     asked = two.mine.get_reg_descs([(0, 0, 0, __file__), (0, 0, 0, "/no/such")], "FILE")
     posix = two.mine.backends["POSIX"]
     call("query", two.mine.query_memory, asked, "POSIX")
     call("query by handle", two.mine.agent.queryMem, asked, posix)
     call("query by a list of handles", two.mine.agent.queryMem, asked, [posix])
     call("query of a network", two.mine.query_memory, asked, "UCX")
+    call("figures of a transfer that was not posted", lambda: two.mine.get_xfer_telemetry(two.mine.initialize_xfer(
+        "READ", *(two.mine.get_xfer_descs([(side.ctypes.data, BLOCK, 0)], "DRAM") for side in (two.here, two.there)),
+        two.peer)))
     call("handle as text", lambda: repr(two.mine.prep_xfer_dlist(
         "", [(two.here.ctypes.data, 1, 0)], "DRAM")).split("(")[0])
 

@@ -268,6 +268,10 @@ def test_no_figures_unless_asked_for(monkeypatch):
     assert finish(two.mine, handle) == "DONE"
     with pytest.raises(bind.nixlNoTelemetryError):
         two.mine.get_xfer_telemetry(handle)
+    two = Two(capture_telemetry=True)
+    with pytest.raises(bind.nixlNotPostedError):
+        two.mine.get_xfer_telemetry(two.mine.initialize_xfer(
+            "READ", *(two.mine.get_xfer_descs(rows(memory), "DRAM") for memory in (two.here, two.there)), two.peer))
     monkeypatch.setenv("NIXL_TELEMETRY_ENABLE", "perhaps")
     with pytest.raises(bind.nixlInvalidParamError):
         make_agent()

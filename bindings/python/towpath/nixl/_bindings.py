@@ -260,6 +260,7 @@ class nixlAgent(_towpath.NixlTransfers):
         if not self._captures:
             raise nixlNoTelemetryError("NIXL_ERR_NO_TELEMETRY: figures were not asked for (hint: "
                                        "capture_telemetry, or NIXL_TELEMETRY_ENABLE=y)")
+        self.getXferStatus(handle)  # raises that it was not posted, and why it failed
         with translated:
             report = transfer.report()
         post = max(1, round(report.post_us))
