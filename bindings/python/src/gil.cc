@@ -52,14 +52,6 @@ void let_go(PyObject* object) noexcept {
   if (first && Py_IsInitialized() != 0) (void)Py_AddPendingCall(drop_when_called, nullptr);
 }
 
-bool is_finalizing() {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing() != 0;  // public since 3.13, which has the private one no more
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
-}
-
 constexpr std::uint32_t kSomebodyWaits = std::uint32_t{1} << 31U;  // in Calls, above the number
 
 }  // namespace
@@ -83,6 +75,14 @@ void Calls::wait() noexcept {
 std::uint64_t forks() noexcept {
   static const Forks kCounted;
   return kCounted.count().load(std::memory_order_relaxed);
+}
+
+bool is_finalizing() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;  // public since 3.13, which has the private one no more
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
 }
 
 void stay_if_python_ends() {

@@ -30,6 +30,7 @@ inline constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
 /// Drops the objects that were put aside. With the interpreter's lock.
 void drop_put_aside() noexcept;
 
+bool is_finalizing() noexcept;
 void stay_if_python_ends();
 
 /// How many forks lie between this process and the one that loaded the module: asks no kernel.

@@ -8,12 +8,21 @@
 namespace towpath::python {
 namespace {
 
+/// None: it is no failure of the library; or Python ends, and has no modules any more.
+py::object as_nixl(const py::error_already_set& raised) {
+  try {
+    const py::module_ errors = py::module_::import("towpath.errors");
+    if (!raised.matches(errors.attr("Error"))) return py::none();
+    return py::module_::import("towpath.nixl._status").attr("caused_by")(raised.value());
+  } catch (const py::error_already_set&) {
+    return py::none();
+  }
+}
+
 /// NIXL's exception for a failure of the library, the failure its cause; others as they are.
 void raise_as_nixl(py::error_already_set& raised) {
-  const py::module_ errors = py::module_::import("towpath.errors");
-  if (!raised.matches(errors.attr("Error"))) return raised.restore();
-  const py::object reported =
-      py::module_::import("towpath.nixl._status").attr("caused_by")(raised.value());
+  const py::object reported = as_nixl(raised);
+  if (reported.is_none()) return raised.restore();
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(reported.ptr())), reported.ptr());
 }
 

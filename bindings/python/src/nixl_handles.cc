@@ -12,6 +12,7 @@
 #include <towpath/core/format.h>
 
 #include "bindings/python/src/convert.h"
+#include "bindings/python/src/gil.h"
 #include "bindings/python/src/nixl_calls.h"
 
 namespace towpath::python {
@@ -59,7 +60,10 @@ void drop(PyObject* self) {
     call(of(self).drop_method, agent, number);
     return py::none();
   }));
-  if (!done) PyErr_WriteUnraisable(reinterpret_cast<PyObject*>(Py_TYPE(self)));
+  if (done) return;
+  // The agent may have lost its methods to Python's end, and takes what is left of it along.
+  if (is_finalizing()) return PyErr_Clear();
+  PyErr_WriteUnraisable(reinterpret_cast<PyObject*>(Py_TYPE(self)));
 }
 
 py::object number_of(PyObject* self) {

@@ -4,6 +4,7 @@ import gc
 import mmap
 import os
 import struct
+import subprocess
 import sys
 import time
 import weakref
@@ -95,6 +96,19 @@ def test_a_list_whose_bytes_may_still_move_is_named_again():
     agent.deregister_memory(one)
     with pytest.raises(bind.nixlNotFoundError):
         agent.deregister_memory(one)
+
+
+LEFT_TO_PYTHONS_END = """
+from towpath.nixl import nixl_xfer_handle
+class Holder: pass
+holder = Holder()
+holder.itself, holder.handle = holder, nixl_xfer_handle(object(), 7)  # that has no such method, as one of a class that went first
+"""
+
+
+def test_a_handle_that_outlives_its_agents_class_ends_quietly():
+    done = subprocess.run([sys.executable, "-c", LEFT_TO_PYTHONS_END], text=True, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_what_releases_wrongly_at_the_end_is_reported_and_stops_nobody():
