@@ -287,6 +287,8 @@ def messages():
         return got == [str(number).encode() for number in range(count)]
 
     call("a burst", burst)
+    for name, message in (("none", None), ("a number", 5)):
+        call(f"message that is {name}", two.mine.send_notif, two.peer, message)
     call("message to nobody", two.mine.send_notif, "nobody", b"x")
     two.mine.send_notif(two.peer, b"room_kv_last")
     wait(lambda: two.mine.get_new_notifs() or two.theirs.update_notifs().get(two.mine.name) or None)

@@ -77,6 +77,8 @@ void report_python() {
     throw;
   } catch (py::error_already_set& raised) {
     raise_as_nixl(raised);
+  } catch (const py::cast_error& raised) {  // an argument's; pybind11 makes a RuntimeError of it
+    PyErr_SetString(PyExc_TypeError, raised.what());
   } catch (const py::builtin_exception& raised) {
     raised.set_error();
   } catch (const std::bad_alloc&) {

@@ -247,7 +247,8 @@ def test_the_bindings_take_arguments_by_name(two):
     assert raw.releaseXferReq(handle=handle) is bind.NIXL_SUCCESS
     for wrong in (lambda: raw.postXferReq(), lambda: raw.postXferReq(1, b"", 3),
                   lambda: raw.postXferReq(1, reqh=1), lambda: raw.postXferReq(1, message=b""),
-                  lambda: raw.getNotifs([1]), lambda: raw.postXferReq("one")):
+                  lambda: raw.getNotifs([1]), lambda: raw.postXferReq("one"), lambda: raw.postXferReq(1, 5),
+                  lambda: raw.genNotif(two.peer, None), lambda: raw.genNotif(None, b"")):
         with pytest.raises(TypeError):
             wrong()
     with pytest.raises(ValueError, match="nixl_xfer_op_t"):
