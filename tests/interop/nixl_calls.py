@@ -246,6 +246,11 @@ def lists():
             ("view of no list", one.prep_mem_view, None),
             ("release no view", one.release_mem_view, 0)):
         call(name, make, *args)
+    known = bind.nixlRegDList(bind.DRAM_SEG, [(1, 2, 3, "a"), (4, 5, 6, "b")])
+    call("index by place", known.index, (4, 5, 6, "another"))
+    call("index of none", known.index, (4, 5, 7, "b"))
+    call("list by name", lambda: [bind.nixlXferDList(type=bind.DRAM_SEG, init_size=2).descCount(),
+                                  bind.nixlXferDList(type=bind.DRAM_SEG, descs=[(1, 2, 3)])[0]])
     call("plug-ins", lambda: sorted({"UCX", "POSIX", "GDS", "GDS_MT", "OBJ"} & set(one.get_plugin_list())))
     for backend in ("UCX", "POSIX"):
         call(f"memory of {backend}", lambda name=backend: sorted(one.get_plugin_mem_types(name)))

@@ -108,13 +108,25 @@ void remove(List& list, std::int64_t index) {
   items.erase(items.begin() + static_cast<std::ptrdiff_t>(position(list, index)));
 }
 
+// What a registration list says besides does not count, as in NIXL.
+bool is_sought(const RegItem& item, const RegItem& sought) { return item.where == sought.where; }
+template <typename Item>
+bool is_sought(const Item& item, const Item& sought) {
+  return item == sought;
+}
+
 template <typename List>
 std::size_t index_of(const List& list, const py::object& source) {
-  typename List::Item item;
-  read(source, item);
-  const auto found = std::ranges::find(*list.items, item);
-  if (found == list.items->end())
-    raise(error(Code::not_found, "no such descriptor in the list", "ask for one that is in it"));
+  typename List::Item sought;
+  read(source, sought);
+  const auto found = std::ranges::find_if(
+      *list.items, [&](const typename List::Item& item) { return is_sought(item, sought); });
+  if (found == list.items->end()) {
+    const py::module_ names = py::module_::import("towpath.nixl._status");
+    PyErr_SetString(names.attr("nixlNotFoundError").ptr(),
+                    "NIXL_ERR_NOT_FOUND: no such descriptor in the list");
+    throw py::error_already_set();
+  }
   return static_cast<std::size_t>(found - list.items->begin());
 }
 
@@ -143,6 +155,8 @@ template <typename List>
 py::class_<List> bind(py::module_& module, const char* name, const char* says) {
   return py::class_<List>(module, name, says)
       .def(py::init(&make<List>), py::arg("type"), py::arg("items") = 0)
+      .def(py::init(&make<List>), py::arg("type"), py::arg("init_size"))
+      .def(py::init(&make<List>), py::arg("type"), py::arg("descs"))
       .def("getType", [](const List& self) { return segment_to_python(self.kind); })
       .def_property_readonly("kind",
                              [](const List& self) { return std::string(name_of(self.kind)); })
@@ -176,7 +190,7 @@ py::class_<List> bind(py::module_& module, const char* name, const char* says) {
 
 /// What of an object would be registered, as NIXL's users say it.
 py::tuple memory_facts(const py::object& object) {
-  const RegionDescriptor self = to_region(object, {})->descriptor();
+  const RegionDescriptor self = describe_memory(object);
   return py::make_tuple(segment_to_python(self.kind), self.address, self.length, self.device_id);
 }
 

@@ -320,6 +320,8 @@ def test_lists_change_compare_and_pickle():
         again = pickle.loads(pickle.dumps(descs))
         assert again == descs and again.getType() is descs.getType() and again.descCount() == 2
         first = descs[0]
+        with pytest.raises(bind.nixlNotFoundError):
+            descs.index((9, *first[1:]))
         descs.append(first)
         descs[1] = first
         assert descs != again and descs.index(first) == 0 and [*descs] == [first] * 3
@@ -333,6 +335,9 @@ def test_lists_change_compare_and_pickle():
         assert descs.isEmpty()
     assert lists[1].getType() is bind.FILE_SEG
     assert bind.nixlRegDList(bind.FILE_SEG, [(1, 2, 3, "p")])[0] == (1, 2, 3, b"p")
+    assert bind.nixlRegDList(bind.FILE_SEG, [(1, 2, 3, "p"), (4, 5, 6, "q")]).index((4, 5, 6, "another")) == 1
+    assert bind.nixlRegDList(type=bind.FILE_SEG, descs=[(1, 2, 3, "p")])[0] == (1, 2, 3, b"p")
+    assert bind.nixlXferDList(type=bind.DRAM_SEG, init_size=2).descCount() == 2
     empty = bind.nixlXferDList(bind.DRAM_SEG, 3)
     empty[2] = (7, 8, 9)
     assert [*empty] == [(0, 0, 0), (0, 0, 0), (7, 8, 9)]
