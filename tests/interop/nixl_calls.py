@@ -267,6 +267,9 @@ def questions():
     call("figures of a transfer that was not posted", lambda: two.mine.get_xfer_telemetry(two.mine.initialize_xfer(
         "READ", *(two.mine.get_xfer_descs([(side.ctypes.data, BLOCK, 0)], "DRAM") for side in (two.here, two.there)),
         two.peer)))
+    side = two.mine.prep_xfer_dlist("", [(two.here.ctypes.data, 1, 0)], "DRAM")
+    call("handle's parts", lambda: [isinstance(side._handle, int), side._agent is two.mine.agent, side._released])
+    call("handle's parts, released", lambda: [side.release(), isinstance(side._handle, int), side._released])
     call("handle as text", lambda: repr(two.mine.prep_xfer_dlist(
         "", [(two.here.ctypes.data, 1, 0)], "DRAM")).split("(")[0])
 

@@ -121,6 +121,15 @@ PyObject* handle(PyObject* self, void*) {
   return py::handle(number == nullptr ? Py_None : number).inc_ref().ptr();
 }
 
+// Programs of NIXL's hand these to the bindings.
+PyObject* last_handle(PyObject* self, void*) {
+  return PyLong_FromUnsignedLongLong(of(self).last_number);
+}
+PyObject* is_released(PyObject* self, void*) { return PyBool_FromLong(of(self).agent == nullptr); }
+PyObject* agent(PyObject* self, void*) {
+  return py::handle(of(self).agent == nullptr ? Py_None : of(self).agent).inc_ref().ptr();
+}
+
 int visit(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(of(self).agent);
   Py_VISIT(Py_TYPE(self));
@@ -152,6 +161,9 @@ PyMethodDef methods[] = {
 };
 PyGetSetDef properties[] = {
     {"handle", &handle, nullptr, "The integer; None once it is released.", nullptr},
+    {"_handle", &last_handle, nullptr, "The integer, also once it is released.", nullptr},
+    {"_released", &is_released, nullptr, nullptr, nullptr},
+    {"_agent", &agent, nullptr, "The nixlAgent; None once it is released.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 PyMemberDef members[] = {
@@ -159,10 +171,10 @@ PyMemberDef members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-constexpr Signature kTransferHandle{"nixl_xfer_handle", {"agent", "handle"}, 2};
+constexpr Signature kTransferHandle{"nixl_xfer_handle", {"agent", "value"}, 2};
 constexpr char kTransferRelease[] = "releaseXferReq";
 constexpr char kTransferDrop[] = "dropXferReq";
-constexpr Signature kListHandle{"nixl_prepped_dlist_handle", {"agent", "handle"}, 2};
+constexpr Signature kListHandle{"nixl_prepped_dlist_handle", {"agent", "value"}, 2};
 constexpr char kListRelease[] = "releasedDlistH";
 
 template <typename Function>

@@ -79,9 +79,13 @@ def test_handles_say_what_they_are():
     xfer = two.mine.initialize_xfer("READ", two.mine.get_xfer_descs(rows(two.here), "DRAM"), there,
                                     two.peer)
     number = int(xfer)
+    for handle in (side, xfer):
+        assert (handle._handle, handle._released, handle._agent) == (int(handle), False, two.mine.agent)
+    assert repr(nixl.nixl_xfer_handle(agent=two.mine.agent, value=7)) == "nixl_xfer_handle(0x7, released=False)"
     assert repr(xfer) == f"nixl_xfer_handle({number:#x}, released=False)"
     xfer.release()
     assert str(xfer) == f"nixl_xfer_handle({number:#x}, released=True)"
+    assert (xfer._handle, xfer._released, xfer._agent) == (number, True, None)
 
 
 def test_malformed_descriptors_are_none_and_a_logged_line(log_lines):
