@@ -80,6 +80,13 @@ Facts facts_of(const py::object& object) {
       "buffer (numpy array, bytearray, mmap), a torch tensor, or an object with __dlpack__");
 }
 
+RegionDescriptor described(const Facts& facts) {
+  return {.kind = facts.kind,
+          .address = facts.address,
+          .length = facts.length,
+          .device_id = facts.device};
+}
+
 std::unique_ptr<SharedMemory> make_shared_memory(std::uint64_t size_bytes, Name name) {
   return std::make_unique<SharedMemory>(SharedMemory{unwrap(unlocked([&] {
     return memory::SharedMemoryRegion::create({.name = name.value, .size_bytes = size_bytes});
@@ -187,13 +194,17 @@ memory::SharedRegion to_region(const py::object& object, const std::string& kind
   if (py::isinstance<SharedMemory>(object)) return py::cast<const SharedMemory&>(object).region;
   if (py::isinstance<File>(object)) return py::cast<const File&>(object).region.get();
   Facts facts = facts_of(object);
-  RegionDescriptor self{.kind = kind.empty() ? facts.kind : to_kind(kind),
-                        .address = facts.address,
-                        .length = facts.length,
-                        .device_id = facts.device};
+  RegionDescriptor self = described(facts);
+  if (!kind.empty()) self.kind = to_kind(kind);
   if (self.length == 0)
     raise(error(Code::invalid_argument, "no bytes to register", "register what is not empty"));
   return std::make_shared<HeldRegion>(std::move(self), keep_alive(std::move(facts.keep)));
+}
+
+RegionDescriptor describe_memory(const py::object& object) {
+  if (py::isinstance<SharedMemory>(object) || py::isinstance<File>(object))
+    return to_region(object, {})->descriptor();
+  return described(facts_of(object));
 }
 
 bool PyRegistration::is_registered() const {

@@ -39,6 +39,8 @@ class HeldRegion final : public memory::Region {
 /// `kind` overrides what the object says of itself; empty: believe it.
 /// Raises TypeError (no memory), InvalidArgument (empty, read-only, not in one piece).
 memory::SharedRegion to_region(const py::object& object, const std::string& kind);
+/// What to_region() would make of it, and of no bytes too. Raises the same.
+RegionDescriptor describe_memory(const py::object& object);
 
 /// towpath.SharedMemory: a memfd that other processes of the host may map; has a buffer itself.
 struct SharedMemory {

@@ -116,6 +116,15 @@ def test_memory_says_its_own_type_whatever_is_said_beside():
     agent.deregister_memory(agent.register_memory(memory, "cuda"))
 
 
+def test_memory_of_no_bytes_is_registered_and_taken_back():
+    agent, memory = make_agent(), numpy.zeros(BLOCK, numpy.uint8)
+    for empty in (bytearray(), numpy.zeros(0), memory[:0]):
+        known = agent.register_memory([memory, empty])
+        assert [place[1] for place in known] == [BLOCK, 0]
+        agent.prep_xfer_dlist("", rows(memory), "DRAM")
+        agent.deregister_memory(known)
+
+
 def test_a_list_of_nothing_is_an_index_error():
     agent = make_agent()
     for make in (agent.get_xfer_descs, agent.get_reg_descs, agent.get_remote_descs):
