@@ -77,6 +77,33 @@ TEST_F(PosixFilesTest, a_plain_path_alone_is_opened) {
   EXPECT_TRUE(holds_the_bytes());
 }
 
+TEST_F(PosixFilesTest, a_device_id_stands_for_one_file_while_it_is_registered) {
+  const std::string other = directory.file("other");
+  auto first = posix.backend->register_memory(file("rw,create:" + path));
+  RegionDescriptor behind = file("rw:" + path);
+  behind.address = 8192;
+  const auto second = posix.backend->register_memory(behind);
+  ASSERT_TRUE(first.ok() && second.ok());
+  const auto refused = posix.backend->register_memory(file("rw,create:" + other));
+  EXPECT_EQ(refused.code(), Code::already_exists);
+  EXPECT_THAT(refused.status().to_string(), AllOf(HasSubstr("device id 17"), HasSubstr(other)));
+  EXPECT_EQ(code_of(file("ro:" + path)), Code::already_exists) << "writes would go either way";
+  RegionDescriptor elsewhere = file("rw:" + other);
+  elsewhere.device_id = 18;
+  EXPECT_EQ(code_of(elsewhere), Code::ok);
+  const auto imported = posix.backend->import_memory(*posix.connection, behind, (*second)->key());
+  ASSERT_TRUE(imported.ok());
+  first->reset();
+  EXPECT_EQ(code_of(file("rw:" + other)), Code::already_exists);
+}
+
+TEST_F(PosixFilesTest, a_device_id_is_free_when_what_it_stood_for_is_taken_back) {
+  for (const char* const name : {"first", "second", "first"}) {
+    EXPECT_TRUE(write_to(file("rw,create:" + directory.file(name))).status.ok());
+    posix.registered.reset();  // the import of it stays
+  }
+}
+
 TEST_F(PosixFilesTest, read_only_means_it) {
   { const sys::Fd made(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)); }
   const auto outcome = write_to(file("ro:" + path));

@@ -80,7 +80,9 @@ DiskMemory::DiskMemory(const backend::PieceDispatcher* dispatcher,
 
 DiskMemory::~DiskMemory() {
   check_quiesced();
-  if (role_ == Role::registration) record_->registered = false;
+  if (role_ != Role::registration) return;
+  record_->registered = false;
+  record_->named.reset();
 }
 
 Bytes DiskMemory::key() const {

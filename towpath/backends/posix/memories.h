@@ -52,6 +52,8 @@ class LocalMemory final : public backend::PieceMemory {
 struct DiskRecord {
   std::uint64_t id = 0;  ///< what the key carries
   std::shared_ptr<OpenFile> file;
+  /// Lives while anything is registered under the same device id.
+  std::shared_ptr<const OpenFile::Identity> named;
   RegionDescriptor region;
   bool registered = true;
 };
