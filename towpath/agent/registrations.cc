@@ -147,7 +147,10 @@ Status Registrations::join(std::span<Joining> all, BackendInstance& instance, bo
 
 Status Registrations::attach(MemoryRecord& record, BackendInstance& instance, bool advertised) {
   std::uint32_t& references = record.own->references[instance.index];
-  if (references == 0) {
+  if (references != 0) {
+    const backend::Memory& shared = *record.memory.at(instance.index);
+    TOWPATH_TRY(instance.backend->confirm(shared, record.region));
+  } else {
     auto made = instance.backend->register_memory(record.region);
     if (telemetry::AgentMeter* const meter = context_.meter())
       meter->registered({.backend = instance.name,

@@ -155,6 +155,12 @@ class Backend {
   /// Errors: unsupported (kind), denied or exhausted (locked memory and the like),
   /// invalid_argument.
   virtual Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) = 0;
+  /// Whether `memory`, made of an equal region before, still is what this one names: the number of
+  /// an open file may have gone to another. Asked before a registration shares it. Errors:
+  /// already_exists.
+  virtual Status confirm(const Memory& /*memory*/, const RegionDescriptor& /*region*/) const {
+    return {};
+  }
 
   /// What peers need to reach this backend; empty if peers cannot. Goes into metadata; stays so.
   /// Bounded.

@@ -98,6 +98,20 @@ def test_a_list_whose_bytes_may_still_move_is_named_again():
         agent.deregister_memory(one)
 
 
+def test_a_file_with_the_number_of_one_that_is_registered_is_refused(tmp_path):
+    agent = nixl.nixl_agent("files", nixl.nixl_agent_config(backends=["POSIX"]))
+    number = os.open(tmp_path / "first", os.O_RDWR | os.O_CREAT)
+    first = agent.register_memory([(0, BLOCK, number, "")], "FILE")
+    agent.deregister_memory(agent.register_memory([(0, BLOCK, number, "")], "FILE"))
+    os.close(number)
+    assert os.open(tmp_path / "second", os.O_RDWR | os.O_CREAT) == number
+    with pytest.raises(bind.nixlInvalidParamError):
+        agent.register_memory([(0, BLOCK, number, "")], "FILE")
+    agent.deregister_memory(first)
+    agent.deregister_memory(agent.register_memory([(0, BLOCK, number, "")], "FILE"))
+    os.close(number)
+
+
 LEFT_TO_PYTHONS_END = """
 from towpath.nixl import nixl_xfer_handle
 class Holder: pass

@@ -104,6 +104,21 @@ TEST_F(PosixFilesTest, a_device_id_is_free_when_what_it_stood_for_is_taken_back)
   }
 }
 
+TEST_F(PosixFilesTest, a_number_that_went_to_another_file_is_not_confirmed) {
+  std::unique_ptr<backend::Memory> made;
+  RegionDescriptor region = file("a name");
+  {
+    const sys::Fd first(::memfd_create("first", MFD_CLOEXEC));
+    region.fd = first.get();
+    made = std::move(*posix.backend->register_memory(region));
+    EXPECT_TRUE(posix.backend->confirm(*made, region).ok());
+  }
+  EXPECT_FALSE(posix.backend->confirm(*made, region).ok()) << "it is closed";
+  const sys::Fd second(::memfd_create("second", MFD_CLOEXEC));
+  ASSERT_EQ(second.get(), region.fd);
+  EXPECT_EQ(posix.backend->confirm(*made, region).code(), Code::already_exists);
+}
+
 TEST_F(PosixFilesTest, read_only_means_it) {
   { const sys::Fd made(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)); }
   const auto outcome = write_to(file("ro:" + path));

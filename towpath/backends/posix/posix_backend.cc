@@ -63,6 +63,7 @@ class PosixBackend final : public Backend {
 
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override;
+  Status confirm(const Memory& memory, const RegionDescriptor& region) const override;
   Result<std::unique_ptr<Connection>> connect(const AgentIdentity& peer,
                                               ConstByteSpan info) override {
     return connect_to_self({.backend = "posix", .things = "files"}, self_, peer, info);
@@ -146,6 +147,20 @@ Result<std::unique_ptr<Memory>> PosixBackend::register_file(const RegionDescript
   records_.put(record->id, record);
   return std::make_unique<DiskMemory>(&dispatcher_, std::move(record),
                                       DiskMemory::Role::registration);
+}
+
+// A user may have closed a file that is registered, and opened another, which has its number now.
+Status PosixBackend::confirm(const Memory& memory, const RegionDescriptor& region) const {
+  if (region.kind != MemoryKind::disk || region.fd < 0) return {};
+  TOWPATH_TRY(const auto mode, PathMode::parse(region.key));
+  if (mode.has_value()) return {};  // the number says nothing
+  const OpenFile& file = static_cast<const DiskMemory&>(memory).file();
+  TOWPATH_TRY(const OpenFile::Identity now, OpenFile::identify(region.fd));
+  if (now.device == file.identity().device && now.inode == file.identity().inode) return {};
+  return error(Code::already_exists,
+               cat("descriptor ", region.fd, " is another file than ", file.name(),
+                   ", which is registered under this device id"),
+               "take back what is registered under a descriptor's number before you close it");
 }
 
 Result<std::shared_ptr<OpenFile>> PosixBackend::open_file(const OpenFile::Source& source) {
