@@ -4,11 +4,11 @@
 
 #include <sys/stat.h>
 
+#include <towpath/backend/path_mode.h>
 #include <towpath/backend/self_connection.h>
 #include <towpath/backends/posix/dispatcher.h>
 #include <towpath/backends/posix/memories.h>
 #include <towpath/backends/posix/options.h>
-#include <towpath/backends/posix/path_mode.h>
 #include <towpath/backends/posix/posix_backend.h>
 #include <towpath/backends/posix/query.h>
 #include <towpath/backends/posix/weak_table.h>

@@ -5,7 +5,7 @@
 
 #include <sys/stat.h>
 
-#include <towpath/backends/posix/path_mode.h>
+#include <towpath/backend/path_mode.h>
 #include <towpath/backends/posix/query.h>
 #include <towpath/core/format.h>
 #include <towpath/sys/os_error.h>
@@ -25,7 +25,7 @@ std::string seconds(const timespec& time) {
 
 Result<std::optional<backend::Params>> query_file(const RegionDescriptor& what) {
   if (what.kind != MemoryKind::disk) return std::nullopt;
-  TOWPATH_TRY(const auto mode, PathMode::parse(what.key));
+  TOWPATH_TRY(const auto mode, backend::PathMode::parse(what.key));
   const std::string& path = mode.has_value() ? mode->path : what.key;
   const bool by_fd = what.fd >= 0 && !mode.has_value();
   if (!by_fd && (path.empty() || path.find('\0') != std::string::npos)) return std::nullopt;

@@ -4,14 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <towpath/backends/posix/path_mode.h>
+#include <towpath/backend/path_mode.h>
 #include <towpath/sys/temporary_directory.h>
 #include <towpath/sys/testing/child.h>
 
-namespace towpath::backends::posix {
+namespace towpath::backend {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(PathModeTest, every_option_is_read) {
   const auto mode = PathMode::parse("rw,direct,sync,noatime,create:/cache/a:b,c");
@@ -102,4 +102,4 @@ TEST(PathModeTest, a_pipe_holds_nobody_up) {
 }
 
 }  // namespace
-}  // namespace towpath::backends::posix
+}  // namespace towpath::backend

@@ -2,11 +2,11 @@
 
 #include <fcntl.h>
 
-#include <towpath/backends/posix/path_mode.h>
+#include <towpath/backend/path_mode.h>
 #include <towpath/core/format.h>
 #include <towpath/sys/os_error.h>
 
-namespace towpath::backends::posix {
+namespace towpath::backend {
 namespace {
 
 constexpr std::string_view kForm =
@@ -88,4 +88,4 @@ Result<OpenedPath> open_plain_path(const std::string& path) {
   return opened;
 }
 
-}  // namespace towpath::backends::posix
+}  // namespace towpath::backend

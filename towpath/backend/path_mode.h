@@ -15,7 +15,7 @@
 #include <towpath/core/result.h>
 #include <towpath/sys/fd.h>
 
-namespace towpath::backends::posix {
+namespace towpath::backend {
 
 struct PathMode {
   bool writable = false;
@@ -29,7 +29,7 @@ struct PathMode {
   static Result<std::optional<PathMode>> parse(std::string_view text);
 };
 
-/// A file that this backend opened itself.
+/// A file that a backend opened itself.
 struct OpenedPath {
   sys::Fd fd;
   std::string direct_refusal;  ///< why it is not O_DIRECT although that was wanted
@@ -40,4 +40,4 @@ Result<OpenedPath> open_path(const PathMode& mode);
 /// For reading and writing, or for reading where no more is allowed.
 Result<OpenedPath> open_plain_path(const std::string& path);
 
-}  // namespace towpath::backends::posix
+}  // namespace towpath::backend
