@@ -100,6 +100,31 @@ TEST_F(GdsBackendTest, bytes_go_there_and_back_by_any_engine) {
   EXPECT_GT(library.given(), 0u);
 }
 
+// NIXL's users number the files that they name by path as they like.
+TEST_F(GdsBackendTest, a_mode_and_a_path_win_over_the_number_that_comes_with_them) {
+  ASSERT_TRUE(open().ok());
+  const sys::Fd another(::open(directory.file("another").c_str(), O_RDWR | O_CREAT, 0600));
+  ASSERT_TRUE(another);
+  const auto named = [&](const char* mode) {
+    return RegionDescriptor{.kind = MemoryKind::disk,
+                            .length = kSize,
+                            .device_id = static_cast<std::uint64_t>(another.get()),
+                            .fd = another.get(),
+                            .key = mode + path()};
+  };
+  EXPECT_EQ(backend->register_memory(named("rw:")).code(), Code::not_found);
+  ASSERT_TRUE(use(named("rw,create,direct:")).ok());
+  fill(5);
+  const Bytes before(bytes().begin(), bytes().end());
+  EXPECT_EQ(move(TransferOp::write, {segment(0, 0, kSize)}).bytes, kSize);
+  EXPECT_EQ(::lseek(another.get(), 0, SEEK_END), 0);
+  file.reset(::open(path().c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(content(), before);
+  ASSERT_TRUE(use(named("ro:")).ok());
+  EXPECT_EQ(move(TransferOp::write, {segment(0, 0, kSize)}).status.code(), Code::denied);
+  EXPECT_EQ(backend->register_memory(named("rw,creat:")).code(), Code::invalid_argument);
+}
+
 TEST_F(GdsBackendTest, neighbours_go_in_one_call_and_gaps_cut) {
   ASSERT_TRUE(open().ok());
   ASSERT_TRUE(use_file().ok());

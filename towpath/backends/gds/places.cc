@@ -2,12 +2,23 @@
 
 #include <fcntl.h>
 
+#include <towpath/backend/path_mode.h>
 #include <towpath/backends/gds/places.h>
 #include <towpath/sys/os_error.h>
 
 namespace towpath::backends::gds {
 
 Result<std::shared_ptr<GdsFile>> Places::open(const RegionDescriptor& region) {
+  TOWPATH_TRY(const auto mode, backend::PathMode::parse(region.key));
+  if (!mode.has_value()) return open_plain(region);
+  TOWPATH_TRY(const backend::OpenedPath opened, backend::open_path(*mode));
+  RegionDescriptor named = region;
+  named.fd = opened.fd.get();  // until it is opened anew
+  named.key = mode->path;
+  return open_plain(named);
+}
+
+Result<std::shared_ptr<GdsFile>> Places::open_plain(const RegionDescriptor& region) {
   TOWPATH_TRY(const std::uint64_t place, GdsFile::place_of(region));
   const auto known = decided_.find(place);
   if (known != decided_.end() && !known->second.ok())
@@ -32,7 +43,8 @@ Result<std::shared_ptr<GdsFile>> Places::open(const RegionDescriptor& region) {
 Status Places::decide(const std::string& directory) {
   const sys::Fd file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!file) return sys::os_error(errno, cat("cannot make a file in '", printable(directory), "'"));
-  return open({.kind = MemoryKind::disk, .length = 1, .fd = file.get(), .key = directory}).status();
+  return open_plain({.kind = MemoryKind::disk, .length = 1, .fd = file.get(), .key = directory})
+      .status();
 }
 
 }  // namespace towpath::backends::gds

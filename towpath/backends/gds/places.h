@@ -19,13 +19,16 @@ class Places {
   Places(std::shared_ptr<const CuFile> cufile, telemetry::Log log)
       : cufile_(std::move(cufile)), log_(std::move(log)) {}
 
-  /// A file for a region, if its file system is one that goes straight. Reported once for each.
-  /// Errors: GdsFile's; those about the file system are remembered.
+  /// A file for a region, if its file system is one that goes straight. Reported once for each. A
+  /// key with a mode is the file's path, whatever the descriptor says. Errors: GdsFile's, and those
+  /// of path_mode.h; those about the file system are remembered.
   Result<std::shared_ptr<GdsFile>> open(const RegionDescriptor& region);
   /// Decides about a directory with a file of no name in it.
   Status decide(const std::string& directory);
 
  private:
+  Result<std::shared_ptr<GdsFile>> open_plain(const RegionDescriptor& region);
+
   std::shared_ptr<const CuFile> cufile_;
   telemetry::Log log_;
   std::map<std::uint64_t, Status> decided_;  // by device number; ok: straight
