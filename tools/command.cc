@@ -174,7 +174,7 @@ Option Option::shows_default() { return Option(option_->capture_default_str()); 
 Option Option::takes(const std::string& text) { return Option(option_->option_text(text)); }
 Option Option::hidden() { return Option(option_->group("")); }
 Option Option::not_with(const std::string& flag) { return Option(option_->excludes(flag)); }
-Option Option::with_commas() { return Option(option_->delimiter(',')); }
+Option Option::with_commas() { return Option(option_->delimiter(',')->allow_extra_args(false)); }
 Option Option::one_each() { return Option(option_->allow_extra_args(false)); }
 Option Option::or_environment(const std::string& name) { return Option(option_->envname(name)); }
 

@@ -51,7 +51,7 @@ class Option {
   Option takes(const std::string& text);  ///< stands in --help where the kind of value would
   Option hidden();                        ///< from --help
   Option not_with(const std::string& flag);
-  Option with_commas();                            ///< several values in a word
+  Option with_commas();                            ///< several values in one word, and no more
   Option one_each();                               ///< several values: the flag again for each
   Option or_environment(const std::string& name);  ///< where the flag is absent
 

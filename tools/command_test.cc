@@ -122,6 +122,19 @@ bool takes(const char* word, Check check) {
   return exit == Exit::ok;
 }
 
+TEST(CommandTest, values_with_commas_take_no_word_that_follows) {
+  CommandLine line("test", "");
+  Command command = line.command().add("start", "");
+  std::vector<std::string> hosts, words;
+  command.option("--hosts", hosts).with_commas();
+  command.option("program", words).required();
+  command.passes_the_rest();
+  command.when_chosen([] { return Result<Exit>(Exit::ok); });
+  EXPECT_EQ(run(line, {"start", "--hosts", "left,right", "./program", "argument"}), Exit::ok);
+  EXPECT_EQ(hosts, (std::vector<std::string>{"left", "right"}));
+  EXPECT_EQ(words, (std::vector<std::string>{"./program", "argument"}));
+}
+
 TEST(CommandTest, whole_numbers_are_whole_and_fit) {
   const auto whole = [](Option option) { option.whole(); };
   for (const char* good : {"0", "18446744073709551615"})

@@ -300,7 +300,8 @@ void add_where(Command& command, Arguments& arguments) {
       .shows_default();
   command.option("--capacities", options.capacities, "For --policy all: blocks, with commas")
       .with_commas()
-      .between(1, 100'000'000);
+      .between(1, 100'000'000)
+      .takes("N,N");
   command.option("--host-blocks", options.host_blocks, "Size of prefill's host pool")
       .shows_default()
       .whole(1);

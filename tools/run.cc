@@ -76,13 +76,17 @@ void add_run(Command& towpath) {
               "Huge pages: best_effort takes transparent, required reserved ones")
       .or_environment("TOWPATH_SHMEM_HUGE_PAGES")
       .one_of({"off", "best_effort", "required"});
-  command.option("--numa", job.nodes, "NUMA nodes for the heaps, by turns: 0,1").with_commas();
+  command.option("--numa", job.nodes, "NUMA nodes for the heaps, by turns: 0,1")
+      .with_commas()
+      .takes("N,N");
   command.flag("--prefix", job.prefix, "Begin each line of output with its PE");
   command.flag("--keep", job.keep, "Let the others go on when a PE fails");
   command.option("--grace", job.grace_s, "Seconds the others have when a PE fails").shows_default();
   command.option("--start-timeout", job.start_s, "Seconds in which all PEs must begin")
       .shows_default();
-  command.option("--hosts", arguments->hosts, "Hosts to spread the PEs over: a,b").with_commas();
+  command.option("--hosts", arguments->hosts, "Hosts to spread the PEs over: a,b")
+      .with_commas()
+      .takes("A,B");
   command.option("--launcher", arguments->launcher, "How a command is run on another host")
       .shows_default();
   command.option("--network", job.network, "What carries bytes between hosts: tcp, ucx")
