@@ -58,6 +58,12 @@ class RunTest(CommandTest):
                             options=["--keep", "--grace", "0"], expect=3)
         self.assertEqual(done.stdout, "done\n")
 
+    def test_a_launcher_that_leaves_the_command_out_is_refused(self):
+        for launcher in ("true", "ssh {host} sh -c '{command}'", ""):
+            with self.subTest(launcher):
+                done = self.run_pes(2, "false", options=["--hosts", "a,b", "--launcher", launcher], expect=USAGE)
+                self.assertIn("has no word {command}", done.stderr)
+
     def test_a_pe_that_never_begins_is_named(self):
         done = self.run_pes(2, *SH, f'test $TOWPATH_SHMEM_PE = 1 && exec sleep 100; exec {RING}',
                             options=["--start-timeout", "1", "--grace", "0"], expect=COULD_NOT_RUN)

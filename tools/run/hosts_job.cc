@@ -1,5 +1,6 @@
 #include "tools/run/hosts_job.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -41,6 +42,15 @@ Result<std::string> this_directory() {
   return path;
 }
 
+/// One that leaves the command out would start nothing, and report no failure.
+Status check_launcher(const std::string& launcher) {
+  constexpr const char* kCommand = "{command}";
+  if (std::ranges::count(launch_words(launcher, "", kCommand), kCommand) > 0) return {};
+  return error(Code::invalid_argument,
+               cat("--launcher '", printable(launcher, 256), "' has no word ", kCommand),
+               "write it between spaces, without quotes: ssh {host} {command}");
+}
+
 }  // namespace
 
 std::string quoted(const std::string& word) { return cat("'", replaced(word, "'", "'\\''"), "'"); }
@@ -65,6 +75,7 @@ Result<int> HostsJob::run() {
   if (hosts > options_.pes)
     return error(Code::invalid_argument, cat(options_.pes, " PEs on ", hosts, " hosts"),
                  "start at least one PE for each host");
+  TOWPATH_TRY(check_launcher(options_.launcher));
   TOWPATH_TRY(poller_, run::Poller::open());
   TOWPATH_TRY(signals_, watch_ending_signals());
   TOWPATH_TRY(poller_->add(signals_.get(), kSignalsTag));
