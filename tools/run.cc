@@ -45,7 +45,8 @@ Result<int> run_job(const Arguments& arguments) {
                        .passed = {"--heap", job.heap, "--grace", cat(job.grace_s),
                                   "--start-timeout", cat(job.start_s)},
                        .words = job.words,
-                       .grace_s = job.grace_s};
+                       .grace_s = job.grace_s,
+                       .keep = job.keep};
   options.passed.insert(options.passed.end(), {"--huge-pages", job.huge_pages});
   std::string nodes;
   for (const unsigned node : job.nodes) nodes += cat(nodes.empty() ? "" : ",", node);

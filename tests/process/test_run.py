@@ -58,6 +58,11 @@ class RunTest(CommandTest):
                             options=["--keep", "--grace", "0"], expect=3)
         self.assertEqual(done.stdout, "done\n")
 
+    def test_kept_survivors_of_another_host_go_on(self):
+        done = self.run_pes(2, *SH, 'test $TOWPATH_SHMEM_PE = 1 && exit 3; sleep 4; echo done', expect=3,
+                            options=["--keep", "--grace", "0", "--hosts", "a,b", "--launcher", "sh -c {command}"])
+        self.assertEqual(done.stdout, "done\n", done.stderr)
+
     def test_a_launcher_that_leaves_the_command_out_is_refused(self):
         for launcher in ("true", "ssh {host} sh -c '{command}'", ""):
             with self.subTest(launcher):

@@ -95,7 +95,7 @@ Result<int> HostsJob::run() {
     if (!end_.expired(clock_)) continue;
     parts_.signal_all(killing_ ? SIGKILL : SIGTERM);
     killing_ = true;
-    end_ = run::Deadline::after(clock_, std::chrono::seconds(options_.grace_s + 1));
+    end_after_grace();
   }
   return status_;
 }
@@ -128,6 +128,7 @@ void HostsJob::on_signal() {
   fail(128 + number, cat("signal ", number, ": ending all PEs"));
   parts_.signal_all(SIGTERM);
   killing_ = true;
+  end_after_grace();
 }
 
 void HostsJob::on_end(int part) {
@@ -143,6 +144,10 @@ void HostsJob::fail(int status, const std::string& why) {
   if (!killing_) std::fprintf(stderr, "towpath run: %s\n", why.c_str());
   if (status_ != 0) return;
   status_ = status;
+  if (!options_.keep) end_after_grace();
+}
+
+void HostsJob::end_after_grace() {
   // The other parts hear of it from their PEs, and have a grace time of their own.
   end_ = run::Deadline::after(clock_, std::chrono::seconds(options_.grace_s + 1));
 }

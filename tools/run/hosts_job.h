@@ -29,6 +29,7 @@ struct HostsOptions {
   std::vector<std::string> passed;  ///< options for every part
   std::vector<std::string> words;   ///< the program, and its arguments
   unsigned grace_s = 2;
+  bool keep = false;  ///< let the other hosts go on when a part fails
 };
 
 /// What is run for a host: the words of `launcher`, `command` in place of {command} as one word.
@@ -48,6 +49,7 @@ class HostsJob {
   void on_signal();
   void on_end(int part);
   void fail(int status, const std::string& why);
+  void end_after_grace();
 
   const HostsOptions& options_;
   const sys::SystemClock clock_;
