@@ -37,6 +37,9 @@ struct Arguments {
 
 Result<int> run_job(const Arguments& arguments) {
   const JobOptions& job = arguments.job;
+  if (arguments.hosts.empty() && job.part.empty() && !job.meet.empty())
+    return error(Code::invalid_argument, "--meet is where PEs of several hosts meet",
+                 "name the hosts with --hosts, or leave it out");
   if (arguments.hosts.empty()) return Job(job).run();
   HostsOptions options{.hosts = arguments.hosts,
                        .pes = job.pes,

@@ -58,6 +58,9 @@ class RunTest(CommandTest):
                             options=["--keep", "--grace", "0"], expect=3)
         self.assertEqual(done.stdout, "done\n")
 
+    def test_a_place_to_meet_without_hosts_is_refused(self):
+        self.assertIn("--hosts", self.run_pes(1, RING, options=["--meet", "127.0.0.1:7772"], expect=USAGE).stderr)
+
     def test_kept_survivors_of_another_host_go_on(self):
         done = self.run_pes(2, *SH, 'test $TOWPATH_SHMEM_PE = 1 && exit 3; sleep 4; echo done', expect=3,
                             options=["--keep", "--grace", "0", "--hosts", "a,b", "--launcher", "sh -c {command}"])
