@@ -4,8 +4,10 @@ import csv
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
+import termios
 import unittest
 
 import towpath_command
@@ -179,6 +181,25 @@ class FlightTest(CommandTest):
         table = self.run_command("top", self.flights, "--once").stdout
         self.assertRegex(table, r"target +shm +write +[\d,]+ +[\d.]+ GB/s")
         self.assertNotIn("\x1b", table)
+
+    def test_an_interrupt_of_top_gives_the_terminal_back(self):
+        running = self.bench("--start_block_size", "256K", "--num_iter", 10**9, "--warmup_iter", 1)
+        self.addCleanup(running.communicate)
+        self.addCleanup(running.kill)
+        node = self.file_of("initiator", running)
+        while not (node.exists() and any(seen["runs"] for seen in self.top(self.flights))):
+            self.assertIsNone(running.poll(), "ended before it was seen")
+        person, terminal = os.openpty()
+        self.addCleanup(os.close, person)
+        self.addCleanup(os.close, terminal)
+        before = termios.tcgetattr(terminal)
+        top = subprocess.Popen([towpath_command.COMMAND, "top", self.flights], stdin=terminal, stdout=terminal)
+        self.addCleanup(top.kill)
+        while termios.tcgetattr(terminal) == before:
+            self.assertIsNone(top.poll(), "ended before it was interrupted")
+        top.send_signal(signal.SIGINT)
+        self.assertEqual(top.wait(WATCHDOG_S), 0)
+        self.assertEqual(termios.tcgetattr(terminal), before)
 
     def test_top_reports_what_a_cache_found(self):
         self.environment["NIXL_TELEMETRY_BUFFER_SIZE"] = "4096"

@@ -10,6 +10,7 @@
 
 #include "tools/flight_read.h"
 #include "tools/output.h"
+#include "tools/run/signals.h"
 #include "tools/top/screen.h"
 #include "tools/top/window.h"
 
@@ -101,7 +102,8 @@ std::size_t moved(std::size_t first, Keys::Key key, std::size_t page, std::size_
 /// In a window, with keys, until no node runs any more or `q`.
 Status watch(const TopOptions& options, Output& out) {
   const sys::SystemClock clock;
-  Keys keys;
+  TOWPATH_TRY(const sys::Fd signals, watch_ending_signals());
+  Keys keys(signals.get());
   std::size_t first = 0;
   while (true) {
     TOWPATH_TRY(const std::vector<NodeView> nodes, look(options));

@@ -1,6 +1,7 @@
 #include "tools/top/window.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include <poll.h>
@@ -80,7 +81,7 @@ WindowSize window_size() {
   return {.rows = said.ws_row, .columns = said.ws_col};
 }
 
-Keys::Keys() {
+Keys::Keys(int signals) : signals_(signals) {
   termios now{};
   if (isatty(STDIN_FILENO) == 0 || tcgetattr(STDIN_FILENO, &now) != 0) return;
   before_ = now;
@@ -93,9 +94,13 @@ Keys::~Keys() {
 }
 
 Keys::Key Keys::next(Duration most) {
-  pollfd typed{.fd = before_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0};
+  std::array<pollfd, 2> wakes{{{.fd = before_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0},
+                               {.fd = signals_, .events = POLLIN, .revents = 0}}};
+  pollfd& typed = wakes[0];
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(most).count();
-  if (poll(&typed, 1, static_cast<int>(std::max<std::int64_t>(ms, 10))) <= 0) return Key::none;
+  const int timeout = static_cast<int>(std::max<std::int64_t>(ms, 10));
+  if (poll(wakes.data(), wakes.size(), timeout) <= 0) return Key::none;
+  if (wakes[1].revents != 0) return Key::quit;
   std::string letters;  // of one key: a key that is held sends many at once
   do {
     char letter = 0;

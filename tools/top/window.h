@@ -25,11 +25,14 @@ std::string fitted(std::string_view text, std::size_t first, WindowSize window);
 std::size_t last_first_line(std::string_view text, WindowSize window);
 
 /// Letters are read as they are typed, until this dies. Only of a terminal.
+///
+/// A signal that ended the process would leave the terminal so: `signals` reports them instead.
 class Keys {
  public:
   enum class Key { none, quit, up, down, page_up, page_down };
 
-  Keys();
+  /// `signals`: readable when one has come, which is taken for `quit`; -1: none are expected.
+  explicit Keys(int signals = -1);
   Keys(const Keys&) = delete;
   Keys& operator=(const Keys&) = delete;
   ~Keys();
@@ -38,6 +41,7 @@ class Keys {
   Key next(Duration most);
 
  private:
+  const int signals_;
   std::optional<termios> before_;
 };
 

@@ -1,5 +1,6 @@
 #include "tools/top/window.h"
 
+#include <array>
 #include <string_view>
 #include <vector>
 
@@ -41,6 +42,15 @@ TEST(WindowTest, keys_that_were_typed_at_once_are_all_taken) {
   }
   dup2(before, STDIN_FILENO);
   for (const int fd : {before, terminal, typist}) close(fd);
+}
+
+TEST(WindowTest, a_signal_is_a_wish_to_quit) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  Keys keys(ends[0]);
+  EXPECT_EQ(write(ends[1], "s", 1), 1);
+  EXPECT_EQ(keys.next(std::chrono::seconds(20)), Keys::Key::quit);
+  for (const int fd : ends) close(fd);
 }
 
 TEST(WindowTest, colours_are_no_letters_and_are_switched_off_again) {
