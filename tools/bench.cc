@@ -39,36 +39,61 @@ struct Arguments {
   Options options;
   std::string role = "initiator";
   std::string initiator_kind = "DRAM";
-  std::string target_kind = "DRAM";
+  std::string target_kind;  ///< empty: what --backend is for
   std::string start_block = "4K", max_block = "64M", total = "1G";
   double timeout_s = 30;
 };
 
 // ---- from words to options ----
 
-Result<MemoryKind> kind_named(const std::string& word, const char* flag) {
+std::optional<MemoryKind> kind_named(const std::string& word) {
   if (lower(word) == "dram") return MemoryKind::system;
   if (lower(word) == "file") return MemoryKind::disk;
   if (lower(word) == "vram") return MemoryKind::device;
   if (lower(word) == "obj") return MemoryKind::object;
   if (lower(word) == "blk") return MemoryKind::block;
-  if (const auto kind = memory_kind_from_name(word)) return *kind;
-  return error(Code::invalid_argument, cat(flag, " ", printable(word), " is no kind of memory"),
-               "use DRAM, PINNED, VRAM, FILE, OBJ or BLK");
+  return memory_kind_from_name(word);
+}
+
+/// As with nixlbench: a backend of storage is measured with its storage.
+MemoryKind usual_remote(const std::string& backend) {
+  if (backend == "posix" || backend == "gds") return MemoryKind::disk;
+  if (backend == "object") return MemoryKind::object;
+  return backend == "nvme" ? MemoryKind::block : MemoryKind::system;
 }
 
 Status take_kinds(Arguments& arguments) {
-  TOWPATH_TRY(arguments.options.local,
-              kind_named(arguments.initiator_kind, "--initiator_seg_type"));
-  const MemoryKind here = arguments.options.local;
-  const bool is_near = is_host_addressable(here) || here == MemoryKind::device;
-  TOWPATH_TRY(arguments.options.remote, kind_named(arguments.target_kind, "--target_seg_type"));
-  const MemoryKind there = arguments.options.remote;
-  if (!is_near)
+  Options& options = arguments.options;
+  const auto here = kind_named(arguments.initiator_kind);
+  if (!here || bench::is_storage(*here))
     return error(Code::invalid_argument,
-                 cat("cannot measure between ", name_of(here), " and ", name_of(there)),
-                 "the initiator's memory is DRAM, PINNED or VRAM");
+                 cat("--initiator_seg_type ", printable(arguments.initiator_kind),
+                     here ? ": storage is measured on the target's side" : " is no kind of memory"),
+                 cat("use DRAM, PINNED or VRAM",
+                     here ? cat(", and --target_seg_type ", arguments.initiator_kind) : ""));
+  options.local = *here;
+  options.remote = usual_remote(options.backend);
+  if (arguments.target_kind.empty()) return {};
+  const auto there = kind_named(arguments.target_kind);
+  if (!there)
+    return error(
+        Code::invalid_argument,
+        cat("--target_seg_type ", printable(arguments.target_kind), " is no kind of memory"),
+        "use DRAM, PINNED, VRAM, FILE, OBJ or BLK");
+  options.remote = *there;
   return {};
+}
+
+/// What would be passed over, and something else measured than was meant.
+Status check_places(const Options& options) {
+  const bool is_file = options.remote == MemoryKind::disk;
+  if ((is_file || options.file.empty()) &&
+      (options.remote == MemoryKind::block || options.drive.empty()))
+    return {};
+  return error(Code::invalid_argument,
+               cat(is_file || options.file.empty() ? "--drive" : "--filename",
+                   " is given, and the target's memory is ", name_of(options.remote)),
+               "leave it out, or add --target_seg_type FILE or BLK");
 }
 
 Status take_sizes(Arguments& arguments) {
@@ -118,28 +143,34 @@ const char* usual_backend(MemoryKind remote, bool far) {
   }
 }
 
-Status take(Arguments& arguments) {
-  Options& options = arguments.options;
-  options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
-  TOWPATH_TRY(take_kinds(arguments));
-  TOWPATH_TRY(take_sizes(arguments));
-  const bool far = !options.connect.empty() || !options.listen.empty();
-  TOWPATH_TRY(bench::check_storage(options));
-  TOWPATH_TRY(bench::check_overwriting(options));
-  if (options.scope.empty()) options.scope = cat("bench-", hex(sys::random_u64()));
-  const bool is_target = arguments.role == "target" || !options.listen.empty();
-  if (options.backend == "all") {
-    options.all_backends = true;
-    if (is_target) return {};
-    return error(Code::invalid_argument, "--backend all is for the side that listens",
-                 "measure one at a time; `towpath explain` compares them");
-  }
-  if (options.backend.empty()) options.backend = usual_backend(options.remote, far);
+/// Its own name for what the user calls otherwise; empty and `all` stay.
+Status take_backend(Options& options) {
+  options.all_backends = options.backend == "all";
+  if (options.backend.empty() || options.all_backends) return {};
   const backend::Registry registry = standard::make_registry();
   const auto type = registry.find(options.backend);
   if (!type.ok()) return wrong_value("--backend", type.status());
   options.backend = (*type)->name;
   if (options.backend == "loopback") options.one_process = true;
+  return {};
+}
+
+Status take(Arguments& arguments) {
+  Options& options = arguments.options;
+  options.timeout = Duration(static_cast<std::int64_t>(arguments.timeout_s * 1e9));
+  TOWPATH_TRY(take_backend(options));
+  TOWPATH_TRY(take_kinds(arguments));
+  TOWPATH_TRY(take_sizes(arguments));
+  const bool far = !options.connect.empty() || !options.listen.empty();
+  TOWPATH_TRY(bench::check_other_side(options));
+  TOWPATH_TRY(bench::check_overwriting(options));
+  TOWPATH_TRY(check_places(options));
+  if (options.scope.empty()) options.scope = cat("bench-", hex(sys::random_u64()));
+  const bool is_target = arguments.role == "target" || !options.listen.empty();
+  if (options.all_backends && !is_target)
+    return error(Code::invalid_argument, "--backend all is for the side that listens",
+                 "measure one at a time; `towpath explain` compares them");
+  if (options.backend.empty()) options.backend = usual_backend(options.remote, far);
   return {};
 }
 
@@ -234,7 +265,7 @@ void add_what(Command& command, Arguments& arguments) {
   command
       .option("--target_seg_type", arguments.target_kind,
               "The same, or FILE, OBJ (a store's objects), BLK (a drive)")
-      .shows_default();
+      .takes("TEXT [DRAM, or of --backend]");
   command.option("--start_block_size", arguments.start_block).shows_default();
   command.option("--max_block_size", arguments.max_block, "Doubled up to here").shows_default();
   command.option("--start_batch_size", options.start_batch_size, "Blocks per transfer")

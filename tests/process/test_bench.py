@@ -70,6 +70,10 @@ class BenchTest(CommandTest):
                 self.assertEqual(reported["backend"], "posix")
                 self.assertEqual([path for path in self.folder.rglob("*") if path.is_file()], [])
 
+    def test_a_backend_of_files_measures_a_file_as_with_nixlbench(self):
+        reported, _ = self.rows("--backend", "POSIX", "--filepath", self.folder)
+        self.assertEqual((reported["backend"], reported["target_kind"]), ("posix", "disk"))
+
     def test_objects_are_measured_and_removed(self):
         if not swift_store.is_installed():
             self.skipTest(swift_store.MISSING)
@@ -120,7 +124,13 @@ class BenchTest(CommandTest):
                 (["--backend", "all"], USAGE, "explain"),
                 (["--max_block_size", "512"], USAGE, "--max_block_size"),
                 (["--max_block_size", "1G"], USAGE, "--total_buffer_size"),
-                (["--initiator_seg_type", "FILE"], USAGE, "DRAM, PINNED or VRAM"),
+                (["--initiator_seg_type", "FILE"], USAGE, "DRAM, PINNED or VRAM, and --target_seg_type FILE"),
+                (["--initiator_seg_type", "TAPE"], USAGE, "use DRAM, PINNED or VRAM\n"),
+                (["--target_seg_type", "TAPE"], USAGE, "FILE, OBJ or BLK"),
+                (["--filename", "new"], USAGE, "--filename"),
+                (["--drive", "there"], USAGE, "--drive"),
+                (["--one_process", "--connect", "127.0.0.1:1"], USAGE, "--one_process"),
+                (["--backend", "loopback", "--listen", "127.0.0.1:0"], USAGE, "--one_process"),
                 (["--target_seg_type", "FILE", "--connect", "h:1"], USAGE, "--connect"),
                 (["--target_seg_type", "FILE", "--filename", "there"], COULD_NOT_RUN, "there"),
                 (["--target_seg_type", "BLK"], USAGE, "--overwrite_drive"),
@@ -289,6 +299,7 @@ class ExplainTest(CommandTest):
                            (["--remote", "block"], "--drive"), (["--local", "block"], "--drive"),
                            (["--remote", "block", "--drive", "/dev/null"], "--overwrite_drive"),
                            (["--remote", "disk", "--connect", "h:1"], "--connect"),
+                           (["--one_process", "--connect", "h:1"], "--one_process"),
                            (["--size", "2G"], "bounds")):
             done = self.run_command("explain", *words, expect=USAGE)
             self.assertIn(why, done.stderr)

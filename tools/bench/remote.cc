@@ -56,7 +56,11 @@ class PeerRemote final : public Remote {
 
 }  // namespace
 
-Status check_storage(const Options& options) {
+Status check_other_side(const Options& options) {
+  if (options.one_process && !(options.connect.empty() && options.listen.empty()))
+    return error(Code::invalid_argument,
+                 "with --one_process the other side is here: --connect and --listen are for others",
+                 "leave one of them out");
   const bool is_drive = options.remote == MemoryKind::block || options.local == MemoryKind::block;
   if (is_drive && options.drive.empty())
     return error(Code::invalid_argument, "which drive it is must be given",

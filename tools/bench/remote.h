@@ -46,9 +46,9 @@ struct Room {
   std::uint64_t bytes = 0;   ///< of the area
   std::uint64_t blocks = 0;  ///< as many lie in it at most
 };
-/// Whether storage that the options name can be asked about: it is of this process, and a drive is
-/// named. Errors: invalid_argument.
-Status check_storage(const Options& options);
+/// Whether the options name one other side: storage is of this process, a drive is named, and
+/// --one_process goes with no other host. Errors: invalid_argument.
+Status check_other_side(const Options& options);
 /// Whether the options allow what a measurement does to a drive. Errors: invalid_argument.
 Status check_overwriting(const Options& options);
 
