@@ -32,9 +32,9 @@ class Reader {
 
   /// False: the value cannot be read.
   bool cpu_gb(const std::string& text) { return size(text, out_.host.bytes); }
-  bool cpu_blocks(const std::string& text) { return count(text, out_.host.blocks); }
+  bool cpu_blocks(const std::string& text) { return blocks(text, out_.host.blocks); }
   bool disk_gb(const std::string& text) { return size(text, out_.disk.bytes); }
-  bool disk_blocks(const std::string& text) { return count(text, out_.disk.blocks); }
+  bool disk_blocks(const std::string& text) { return blocks(text, out_.disk.blocks); }
   bool disk_directory(const std::string& text) {
     out_.disk_directory = text;
     return true;
@@ -90,8 +90,17 @@ class Reader {
   static bool size(const std::string& text, std::optional<std::uint64_t>& bytes) {
     const auto gigabytes = number_in<double>(text);
     if (!gigabytes || !(*gigabytes >= 0) || *gigabytes * kGigabyte > kMostBytes) return false;
-    bytes = static_cast<std::uint64_t>(std::llround(*gigabytes * kGigabyte));
+    bytes = said(static_cast<std::uint64_t>(std::llround(*gigabytes * kGigabyte)));
     return true;
+  }
+  static bool blocks(const std::string& text, std::optional<std::uint64_t>& blocks) {
+    const auto number = number_in<std::uint64_t>(text);
+    if (number) blocks = said(*number);
+    return number.has_value();
+  }
+  /// To KVBM a size of 0 is none: so a tier is switched off, and an override.
+  static std::optional<std::uint64_t> said(std::uint64_t size) {
+    return size > 0 ? std::optional(size) : std::nullopt;
   }
   static bool count(const std::string& text, std::optional<std::uint64_t>& into) {
     const auto number = number_in<std::uint64_t>(text);

@@ -29,7 +29,7 @@ namespace towpath::kvbm {
 
 inline constexpr std::string_view kPrefix = "DYN_KVBM_";
 
-/// How large a tier is: as it was said.
+/// How large a tier is: as it was said. 0 is nothing said, as to KVBM.
 struct Size {
   std::optional<std::uint64_t> bytes;
   std::optional<std::uint64_t> blocks;  ///< wins

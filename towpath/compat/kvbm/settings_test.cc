@@ -37,6 +37,18 @@ TEST(KvbmSettingsTest, sizes_are_of_ten_to_the_ninth_and_blocks_win) {
   EXPECT_EQ(blocks.disk_options(8192)->capacity_bytes, 10U * (4096 + 8192));
 }
 
+TEST(KvbmSettingsTest, a_size_of_zero_is_none) {
+  const Settings reported = Settings::from({{"DYN_KVBM_CPU_CACHE_GB", "1"},
+                                            {"DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS", "0"},
+                                            {"DYN_KVBM_DISK_CACHE_GB", "0"},
+                                            {"DYN_KVBM_DISK_CACHE_OVERRIDE_NUM_BLOCKS", "0"}});
+  EXPECT_TRUE(reported.remarks.empty());
+  const auto shape = reported.shape(1'000'000);
+  ASSERT_TRUE(shape.ok()) << shape.status().to_string();
+  EXPECT_EQ(shape->host_blocks, 1000U);
+  EXPECT_FALSE(shape->disk);
+}
+
 TEST(KvbmSettingsTest, the_filter_the_batch_and_the_priority_arrive) {
   const auto options = Settings::from({{"DYN_KVBM_DISABLE_DISK_OFFLOAD_FILTER", "true"},
                                        {"DYN_KVBM_MAX_TRANSFER_BATCH_SIZE", "4"},
