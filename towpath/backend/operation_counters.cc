@@ -18,7 +18,7 @@ OperationCounters::OperationCounters(telemetry::Metrics* metrics, const Names& n
     : own_(metrics == nullptr ? std::make_unique<telemetry::Metrics>() : nullptr),
       metrics_(metrics == nullptr ? *own_ : *metrics),
       prefix_(cat("towpath_", names.backend, "_")),
-      agent_(names.agent),
+      agent_(telemetry::name_label(names.agent)),
       paths_(names.paths.begin(), names.paths.end()) {
   if (paths_.empty()) moved_.push_back(both("bytes_total", {}, {}));
   for (const std::string& path : paths_) moved_.push_back(both("bytes_total", "path", path));

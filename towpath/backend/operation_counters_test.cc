@@ -40,6 +40,13 @@ TEST(OperationCountersTest, one_way_needs_no_name) {
   EXPECT_EQ(counters.moved_to_string(), "3 B read, 0 B written");
 }
 
+TEST(OperationCountersTest, an_agent_s_name_of_any_bytes_is_a_printable_label) {
+  telemetry::Metrics metrics;
+  const OperationCounters counters(&metrics, {.backend = "toy", .agent = "\xff", .paths = {}});
+  for (const telemetry::Metric& metric : metrics.snapshot())
+    EXPECT_EQ(metric.labels.front().value, "\\xff") << metric.name;
+}
+
 TEST(OperationCountersTest, each_ending_is_counted_by_itself) {
   telemetry::Metrics metrics;
   OperationCounters counters(&metrics, {.backend = "toy", .agent = "a", .paths = {}});

@@ -119,7 +119,9 @@ class MetadataExchange {
   void watch_store() TOWPATH_REQUIRES(mutex_);
   void note(ExchangeOutcome outcome) TOWPATH_REQUIRES(mutex_);
   void gauge_store() TOWPATH_REQUIRES(mutex_);
-  telemetry::Labels labels() const { return {{"agent", printable(options_.agent->name(), 128)}}; }
+  telemetry::Labels labels() const {
+    return {{"agent", telemetry::name_label(options_.agent->name())}};
+  }
   Result<rendezvous::FetchId> bring(const Address& to, const rendezvous::Change& change, What what)
       TOWPATH_REQUIRES(mutex_);
 

@@ -19,7 +19,7 @@ Result<Part> opened(const TelemetryOptions& options, std::string_view what, Resu
 Result<std::unique_ptr<Telemetry>> Telemetry::open(const TelemetryOptions& options,
                                                    const Clock& clock) {
   std::unique_ptr<Telemetry> made(new Telemetry());
-  made->agent_ = printable(options.agent);
+  made->agent_ = options.agent;
   if (options.metrics != nullptr) made->metrics_ = options.metrics;
   if (!options.flight_directory.empty()) {
     sys::SystemFileSystem files;

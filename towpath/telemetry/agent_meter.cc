@@ -8,8 +8,6 @@ namespace {
 
 constexpr std::size_t kMostFlightNames = FlightRecorder::kNames;
 
-std::string label_of(std::string_view name) { return printable(name, 128); }
-
 std::string_view name_of(PeerMeter::Direction direction) {
   switch (direction) {
     case PeerMeter::Direction::sent: return "sent";
@@ -115,7 +113,7 @@ void PeerMeter::notified(Direction direction, std::uint64_t bytes) noexcept {
 // ---- the meter ----
 
 AgentMeter::AgentMeter(Metrics& metrics, Options options)
-    : metrics_(metrics), options_(std::move(options)), agent_label_(label_of(options_.agent)) {
+    : metrics_(metrics), options_(std::move(options)), agent_label_(name_label(options_.agent)) {
   for (std::size_t code = 1; code < errors_.size(); ++code) {
     const std::string_view name = towpath::name_of(static_cast<Code>(code));
     if (name == "unknown") break;
@@ -167,7 +165,7 @@ PeerMeter& AgentMeter::peer_of(std::string_view name) {
     if (others_ == nullptr) others_.reset(new PeerMeter(*this, std::string(kOtherPeers), 0));
     return *others_;
   }
-  std::unique_ptr<PeerMeter> made(new PeerMeter(*this, label_of(name), flight_name(name)));
+  std::unique_ptr<PeerMeter> made(new PeerMeter(*this, name_label(name), flight_name(name)));
   return *peers_.emplace(name, std::move(made)).first->second;
 }
 

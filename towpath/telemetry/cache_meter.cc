@@ -9,24 +9,24 @@ namespace towpath::telemetry {
 CacheMeter::CacheMeter(const CacheMeterParts& parts, const std::vector<std::string>& tiers,
                        std::uint64_t block_bytes)
     : flight_(parts.flight), block_bytes_(block_bytes) {
+  const std::string agent = name_label(parts.agent);
   std::vector<std::string> names = tiers;
   names.emplace_back("miss");
   for (const std::string& name : names) {
     Place& place = places_.emplace_back();
     if (parts.metrics != nullptr)
       place.blocks = &parts.metrics->counter("towpath_cache_blocks_total",
-                                             {{"agent", parts.agent}, {"found_in", name}});
+                                             {{"agent", agent}, {"found_in", name}});
     if (flight_ != nullptr) place.flight_name = flight_->add_name(name);
   }
   if (parts.metrics == nullptr) return;
   const auto gauge = [&](const char* direction) {
     return &parts.metrics->gauge("towpath_cache_waiting_blocks",
-                                 {{"agent", parts.agent}, {"direction", direction}});
+                                 {{"agent", agent}, {"direction", direction}});
   };
   up_ = gauge("promotion");
   down_ = gauge("demotion");
-  over_quota_ =
-      &parts.metrics->counter("towpath_cache_quota_evictions_total", {{"agent", parts.agent}});
+  over_quota_ = &parts.metrics->counter("towpath_cache_quota_evictions_total", {{"agent", agent}});
 }
 
 void CacheMeter::found(std::span<const std::uint64_t> counts) noexcept {

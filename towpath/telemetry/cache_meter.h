@@ -20,7 +20,7 @@ namespace towpath::telemetry {
 /// What a cache's figures go to; outlives the cache.
 struct CacheMeterParts {
   Metrics* metrics = nullptr;  ///< null: nothing is counted
-  std::string agent;           ///< the label: whose cache it is
+  std::string agent;           ///< its name, for the label: whose cache it is
   FlightRecorder* flight = nullptr;
 };
 

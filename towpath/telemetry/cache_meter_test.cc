@@ -34,6 +34,18 @@ TEST(CacheMeterTest, each_place_is_counted_and_recorded_and_those_without_blocks
   EXPECT_NE(records[0].who, records[2].who);
 }
 
+TEST(CacheMeterTest, an_agent_s_name_is_the_label_of_its_other_metrics) {
+  Metrics metrics;
+  const std::string name = "\xff" + std::string(200, 'n');
+  CacheMeter meter({.metrics = &metrics, .agent = name}, {"host"}, 4096);
+  meter.found(std::vector<std::uint64_t>{3, 0});
+  EXPECT_EQ(metrics
+                .counter("towpath_cache_blocks_total",
+                         {{"agent", name_label(name)}, {"found_in", "host"}})
+                .value(),
+            3U);
+}
+
 TEST(CacheMeterTest, without_metrics_and_recorder_nothing_happens) {
   CacheMeter meter({}, {"host"}, 4096);
   meter.found(std::vector<std::uint64_t>{1, 1});

@@ -232,6 +232,11 @@ std::vector<Metric> Metrics::snapshot() const {
   return out;
 }
 
+std::string name_label(std::string_view name) {
+  constexpr std::size_t kMost = 128;
+  return printable(name, kMost);
+}
+
 std::string to_string(std::string_view name, const Labels& labels) {
   std::string text(name);
   std::string_view separator = "{";

@@ -194,6 +194,10 @@ struct Label {
 };
 using Labels = std::vector<Label>;
 
+/// A name from outside, any bytes, as the value of a label: printable and bounded, for exporters
+/// take UTF-8 only; the same in all metrics, so that they can be joined by it.
+std::string name_label(std::string_view name);
+
 /// One metric as it stood at a moment.
 struct Metric {
   std::string name;

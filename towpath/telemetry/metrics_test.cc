@@ -40,6 +40,12 @@ TEST(MetricsTest, names_and_labels_print_safely) {
   EXPECT_EQ(to_string("up", {{"a", "1"}, {"b", "x\n"}}), "up{a=\"1\",b=\"x\\x0a\"}");
 }
 
+TEST(MetricsTest, a_name_of_any_bytes_is_a_printable_label) {
+  EXPECT_EQ(name_label("decode-0"), "decode-0");
+  EXPECT_EQ(name_label("\xff\n"), "\\xff\\x0a");
+  EXPECT_EQ(name_label(std::string(300, 'n')), std::string(128, 'n') + "...");
+}
+
 TEST(MetricsTest, references_hold_while_threads_add_more) {
   Metrics metrics;
   Counter& counter = metrics.counter("kept");

@@ -34,7 +34,8 @@ void MessageBackend::open_sessions(telemetry::Metrics* metrics) {
   telemetry::Counter* const refused =
       metrics == nullptr ? nullptr
                          : &metrics->counter("towpath_refused_sessions",
-                                             {{"backend", carrier_.name}, {"agent", self_.name}});
+                                             {{"backend", carrier_.name},
+                                              {"agent", telemetry::name_label(self_.name)}});
   sessions_.emplace(*worker_, clock_,
                     net::SessionOptions{
                         .wrap = wrap_handshake,
