@@ -35,6 +35,9 @@ Examples:
   towpath record flights/decode-0.4711.flight --once     what a process that crashed did last
   towpath replay --trace stream.csv                      repeat it)";
 
+/// So long a recorder that cannot be read may be half made still.
+constexpr Duration kMaking = std::chrono::seconds(5);
+
 struct RecordOptions {
   std::vector<std::string> places;
   std::string output = "-";
@@ -56,7 +59,8 @@ class Recorder {
                               : began + Duration(static_cast<std::int64_t>(options_.seconds * 1e9));
     while (true) {
       TOWPATH_TRY(const bool any_runs, look());
-      if (options_.once || !any_runs || clock.now() >= until) break;
+      const bool waits = !out_ && clock.now() < began + kMaking;
+      if (options_.once || !(any_runs || waits) || clock.now() >= until) break;
       pollfd wake{.fd = signals.get(), .events = POLLIN, .revents = 0};
       poll(&wake, 1, static_cast<int>(options_.interval_s * 1000));
       if (take_signal(signals) != 0) {
@@ -85,7 +89,7 @@ class Recorder {
       if (log.ok()) seen.push_back({.path = file.path, .lived = lived, .log = *std::move(log)});
     }
     if (!out_ && !seen.empty()) TOWPATH_TRY(begin(beginning_of(seen)));
-    bool any_runs = seen.empty();  // half made still
+    bool any_runs = false;
     for (const auto& [path, lived, log] : seen) {
       FlightTail& tail = tails_.try_emplace(path, node_name_of(path), began_).first->second;
       TOWPATH_TRY(write(tail.take(log)));

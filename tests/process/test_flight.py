@@ -267,6 +267,11 @@ class FlightTest(CommandTest):
         self.assertEqual(self.top(self.flights), [])
         self.run_command("top", self.flights / "half.1.flight", expect=FOUND_WRONG)
 
+    def test_a_recording_of_what_is_no_recorder_ends(self):
+        self.flights.mkdir()
+        (self.flights / "half.1.flight").write_bytes(b"made, and never written")
+        self.assertIn("no flight recorder", self.run_command("record", self.flights, expect=COULD_NOT_RUN).stderr)
+
     def test_what_is_no_flight_recorder_is_refused(self):
         whole = self.file_of("initiator", self.run_bench(*SMALL)).read_bytes()
         for name, content in (("empty", b""), ("text", b"hello" * 9000), ("cut", whole[:-64]),
