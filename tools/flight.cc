@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ctime>
 #include <map>
+#include <span>
 
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
@@ -114,6 +115,11 @@ std::vector<const FlightRecord*> open_transfers(const FlightLog& log) {
   return all;
 }
 
+std::span<const FlightRecord> shown_of(const FlightLog& log, const FlightOptions& options) {
+  const std::span<const FlightRecord> all(log.records);
+  return options.last == 0 ? all : all.last(std::min<std::uint64_t>(options.last, all.size()));
+}
+
 // ---- for people ----
 
 std::string time_text(const FlightLog& log, Instant at) {
@@ -176,10 +182,7 @@ void add_row(Table& table, const FlightLog& log, const FlightRecord& record) {
 
 std::string log_text(const FlightLog& log, const FlightOptions& options, Colours colours) {
   Table table({{"", Align::right}, {"time"}, {"event"}, {"who"}, {"details"}});
-  const std::size_t shown = options.last == 0
-                                ? log.records.size()
-                                : std::min<std::uint64_t>(options.last, log.records.size());
-  for (const FlightRecord& record : std::span(log.records).last(shown)) add_row(table, log, record);
+  for (const FlightRecord& record : shown_of(log, options)) add_row(table, log, record);
   std::string text = head_text(log) + table.text(colours);
   const auto open = open_transfers(log);
   if (open.empty()) return text;
@@ -199,7 +202,7 @@ nlohmann::ordered_json to_json(const FlightLog& log, const FlightRecord& record)
   return out;
 }
 
-nlohmann::ordered_json to_json(const FlightLog& log) {
+nlohmann::ordered_json to_json(const FlightLog& log, const FlightOptions& options) {
   nlohmann::ordered_json out{{"process", log.process},
                              {"started_since_epoch_ns", log.started_since_epoch.count()},
                              {"capacity", log.capacity},
@@ -209,13 +212,14 @@ nlohmann::ordered_json to_json(const FlightLog& log) {
                              {"not_ended", nlohmann::ordered_json::array()},
                              {"records", nlohmann::ordered_json::array()}};
   for (const FlightRecord* record : open_transfers(log)) out["not_ended"].push_back(record->ticket);
-  for (const FlightRecord& record : log.records) out["records"].push_back(to_json(log, record));
+  for (const FlightRecord& record : shown_of(log, options))
+    out["records"].push_back(to_json(log, record));
   return out;
 }
 
 Result<Exit> read_and_report(const FlightOptions& options) {
   TOWPATH_TRY(const FlightLog log, read_flight_file(options.file));
-  if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, to_json(log)));
+  if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, to_json(log, options)));
   if (options.json == "-") return Exit::ok;
   TOWPATH_TRY(Output out, Output::open("-"));
   TOWPATH_TRY(out.write(log_text(log, options, out.is_terminal() ? Colours::yes : Colours::no)));

@@ -130,6 +130,8 @@ class FlightTest(CommandTest):
         self.assertRegex(reported, r"transfer_ended\s+target\s+write system <-> system over shm, done")
         last = self.run_command("flight", path, "--last", 3).stdout
         self.assertEqual(last.count("#"), 3)
+        last = self.run_command("flight", path, "--last", 3, "--json", "-").stdout
+        self.assertEqual(json.loads(last)["records"], self.read(path)["records"][-3:])
 
     def test_process_that_is_killed_leaves_its_last_records(self):
         for moment in range(3):
