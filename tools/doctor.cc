@@ -244,6 +244,10 @@ Result<std::set<std::string>> names_of(const std::vector<std::string>& required)
 
 Result<Exit> examine_and_report(const DoctorOptions& options) {
   if (options.settings) {
+    if (!options.required.empty())
+      return error(Code::invalid_argument,
+                   "with --settings no backend is opened: --require finds none",
+                   "leave one of them out");
     TOWPATH_TRY(show_settings(options.json));
     return Exit::ok;
   }
