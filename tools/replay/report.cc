@@ -110,7 +110,7 @@ Table moves_table(const char* first) {
 
 std::vector<Cell> with_times(std::vector<Cell> cells, const Spread& times) {
   for (const double share : {50.0, 90.0, 99.0})
-    cells.emplace_back(duration_text(times.percentile(share)));
+    cells.emplace_back(times.count() > 0 ? duration_text(times.percentile(share)) : "-");
   return cells;
 }
 

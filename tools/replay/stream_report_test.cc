@@ -8,6 +8,8 @@
 
 #include <towpath/core/bytes.h>
 
+#include "tools/replay/report.h"
+
 namespace towpath::tools::replay {
 namespace {
 
@@ -15,6 +17,13 @@ namespace {
 std::string row_of(const std::string& text, const std::string& word) {
   const std::size_t at = text.find(word);
   return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
+}
+
+TEST(StreamReportTest, what_never_moved_has_no_times) {
+  for (const Cell& cell : with_times({}, Spread())) EXPECT_EQ(cell.text, "-");
+  Spread one;
+  one.add(std::chrono::nanoseconds(7));
+  for (const Cell& cell : with_times({}, one)) EXPECT_EQ(cell.text, "7 ns");
 }
 
 TEST(StreamReportTest, what_was_recorded_has_the_rate_of_what_had_ended) {
