@@ -35,11 +35,11 @@ Result<StreamOutcome> StreamPlayer::run(const Alive& owner_lives) {
   started_ = heard_ = node_->clock().now();
   while (next_ < stream_.moves.size() || busy_ > 0) {
     TOWPATH_TRY(launch_due());
-    node_->agent().progress();
+    const bool more = node_->agent().progress();
     TOWPATH_TRY(const bool any_ended, reap());
     TOWPATH_TRY(const bool any_said, hear());
     if (any_ended || any_said || busy_ == 0) heard_ = node_->clock().now();
-    if (!any_ended && !any_said) TOWPATH_TRY(wait_for_work());
+    if (!more && !any_ended && !any_said) TOWPATH_TRY(wait_for_work());
   }
   outcome_.seconds = static_cast<double>((node_->clock().now() - started_).count()) / 1e9;
   TOWPATH_TRY(send(node_->agent(), owner_, {.kind = MessageKind::finish}));
