@@ -69,6 +69,15 @@ class ReplayTest(CommandTest):
         self.assertEqual(many["hops"]["pull"]["bytes"], one["hops"]["pull"]["bytes"])
         self.assertEqual((many["prefills"], many["decodes"], many["prefills_lost"]), (2, 3, 0))
 
+    def test_a_pause_of_the_trace_may_be_longer_than_the_timeout(self):
+        requests = ((0, [1, 2]), (0, [3]), (9000, [1, 2]))
+        (self.folder / "slow.jsonl").write_text("".join(
+            json.dumps({"timestamp": ms, "input_length": 512 * len(ids), "output_length": 1, "hash_ids": ids}) + "\n"
+            for ms, ids in requests))
+        done = self.replay("--trace", "slow.jsonl", "--speed", 1, "--timeout", 6, "--decode", 2)
+        self.assertIn("PASSED", done.stdout)
+        self.assertNotIn("said nothing", done.stderr)
+
     def test_a_prefill_that_dies_costs_misses_and_no_wrong_byte(self):
         reported = self.report("--prefill", 2, "--kill-after", 20)
         self.assertTrue(reported["passed"])

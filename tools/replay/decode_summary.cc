@@ -21,7 +21,11 @@ Status DecodeWorker::finish() {
   if (options_.worker > 0) {
     excuse_all(node_->agent());
     TOWPATH_TRY(send(node_->agent(), decodes.front(), summary()));
-    return meeting_->stay_until_gone(decodes.front(), options_.timeout);
+    Status gone;
+    do {  // the first may have requests that are due later
+      gone = meeting_->stay_until_gone(decodes.front(), options_.timeout);
+    } while (gone.code() == Code::timed_out);
+    return gone;
   }
   std::vector<std::string> others = living();
   others.insert(others.end(), decodes.begin() + 1, decodes.end());

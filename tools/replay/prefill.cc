@@ -44,7 +44,7 @@ class Prefill {
                          .progress = [this] { return cache_.serve(); }});
     TOWPATH_TRY(hello());
     while (!finished() || !orders_.empty()) {
-      while (orders_.empty() && !finished()) TOWPATH_TRY(hear());
+      while (orders_.empty() && !finished()) TOWPATH_TRY(hear_the_next());
       if (orders_.empty()) break;
       if (options_.faults > 0 || options_.peers) TOWPATH_TRY(hear_what_has_come());
       const Meeting::Said order = std::move(orders_.front());
@@ -88,6 +88,13 @@ class Prefill {
       }
       default: return error(Code::internal, "an unexpected message of decode");
     }
+  }
+
+  // Between two requests of a slow trace nothing may be said for as long as it likes, unless decode
+  // owes a word of what it pulls.
+  Status hear_the_next() {
+    const Status heard = hear();
+    return heard.code() == Code::timed_out && granted_.empty() ? Status() : heard;
   }
 
   Status hear_what_has_come() {
