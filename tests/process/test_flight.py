@@ -153,6 +153,14 @@ class FlightTest(CommandTest):
                 self.assertEqual(tickets, sorted(set(tickets)))
                 self.assertIn("crashed", self.run_command("flight", path).stdout)
 
+    def test_a_bench_that_nobody_will_wait_for_begins(self):
+        running = self.bench("--num_iter", 10**12, "--num_threads", 2, "--max_block_size", "4K", "--warmup_iter", 1)
+        self.addCleanup(running.communicate)
+        self.addCleanup(running.kill)
+        path = self.file_of("initiator", running)
+        while not path.exists() or self.posted(path) < 1000:
+            self.assertIsNone(running.poll(), "it wanted room for all times at once")
+
     def posted(self, path):
         """How many transfers a living process has posted, as far as its ring goes back."""
         done = subprocess.run([towpath_command.COMMAND, "flight", str(path), "--json", "-"],
