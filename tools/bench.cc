@@ -311,7 +311,7 @@ void add_where(Command& command, Arguments& arguments) {
       .takes("FILE");
   command.flag("--one_process", options.one_process, "The other side is a thread");
   command.option("--filepath", options.directory, "Directory of the nameless file").shows_default();
-  command.option("--filename", options.file, "A new file of this name instead");
+  command.option("--filename", options.file, "A new file instead, which loses this name at once");
   command.option("--drive", options.drive, "For BLK: an NVMe namespace's /dev/ngXnY");
   command.flag("--overwrite_drive", options.overwrite_drive,
                "The bytes at the drive's begin may be lost");

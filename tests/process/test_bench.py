@@ -70,6 +70,18 @@ class BenchTest(CommandTest):
                 self.assertEqual(reported["backend"], "posix")
                 self.assertEqual([path for path in self.folder.rglob("*") if path.is_file()], [])
 
+    def test_a_file_with_a_name_does_not_outlive_a_bench_that_is_killed(self):
+        running = subprocess.Popen([towpath_command.COMMAND, "bench", "--target_seg_type", "FILE", "--filename", "named",
+                                    "--num_iter", str(10**9), "--max_block_size", "4K"], cwd=self.folder, text=True,
+                                   stdout=subprocess.PIPE)
+        self.addCleanup(running.communicate)
+        self.addCleanup(running.kill)
+        while "Block Size" not in running.stdout.readline():
+            self.assertIsNone(running.poll(), "it ended before it measured")
+        running.kill()
+        running.wait(WATCHDOG_S)
+        self.assertFalse((self.folder / "named").exists())
+
     def test_a_backend_of_files_measures_a_file_as_with_nixlbench(self):
         reported, _ = self.rows("--backend", "POSIX", "--filepath", self.folder)
         self.assertEqual((reported["backend"], reported["target_kind"]), ("posix", "disk"))

@@ -19,8 +19,7 @@ class FileRemote final : public Remote {
                     {.path = options.file.empty() ? options.directory + "/" : options.file,
                      .size_bytes = bytes,
                      .direct = options.direct ? memory::DirectIo::required : memory::DirectIo::off,
-                     .life = options.file.empty() ? memory::FileLife::nameless
-                                                  : memory::FileLife::removed_on_close},
+                     .life = memory::FileLife::nameless},  // an interrupt leaves nothing
                     files_));
     TOWPATH_TRY(registration_, agent.register_region(region_));
     return {};
