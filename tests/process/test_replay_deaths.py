@@ -92,6 +92,18 @@ class DeathTest(CommandTest):
                 self.decode.kill()
                 self.check_prefill_ends()
 
+    def test_an_interrupted_prefill_whose_decode_is_elsewhere_leaves_no_files(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                prefill = subprocess.Popen([towpath_command.COMMAND, "replay", "--role", "prefill", "--run", f"replay-{os.getpid()}",
+                                            "--directory", str(self.folder)], preexec_fn=take_signals)
+                self.addCleanup(prefill.kill)
+                while not any(self.folder.rglob("lock")):
+                    self.assertIsNone(prefill.poll(), "ended before it began")
+                prefill.send_signal(number)
+                self.assertEqual(prefill.wait(WATCHDOG_S), -number)
+                self.check_nothing_is_left()
+
     def test_a_signal_of_the_terminal_to_all_leaves_nothing_behind(self):
         for number in (signal.SIGINT, signal.SIGHUP):
             with self.subTest(number):

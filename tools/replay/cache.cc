@@ -67,8 +67,7 @@ std::string Cache::disk_directory() const {
 
 Status Cache::open_disk(Tiers& tiers) {
   if (options_.store_directory.empty()) {
-    own_ = sys::TemporaryDirectory::at(
-        cat(run_folder(options_), "/worker-", options_.worker, "-", ::getpid()));
+    own_ = sys::TemporaryDirectory::at(own_folder(options_));
   }
   const std::string directory = disk_directory();
   const std::uint64_t capacity =

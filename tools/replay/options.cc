@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <unistd.h>
+
 #include <towpath/compat/kvbm/settings.h>
 #include <towpath/core/format.h>
 #include <towpath/kv/digest.h>
@@ -100,6 +102,10 @@ Status read_tiers(const std::string& text, Options& options) {
 std::string run_folder(const Options& options) {
   return cat(options.directory, "/towpath-replay-",
              hex(kv::digest_of(as_bytes(options.run), 0).value).substr(2));
+}
+
+std::string own_folder(const Options& options) {
+  return cat(run_folder(options), "/worker-", options.worker, "-", ::getpid());
 }
 
 bool has(const Options& options, Place place) {

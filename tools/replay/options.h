@@ -74,6 +74,8 @@ Result<layout::LayoutConfig> pool_config(const Options& options, std::uint64_t b
 /// Below the directory: in it lies what prefills keep on disk that nobody named a place for. The
 /// last to end removes it, so that nothing is left when either side is killed.
 std::string run_folder(const Options& options);
+/// In it, that of this process.
+std::string own_folder(const Options& options);
 
 /// Whether prefill has this tier; it always has some misses.
 bool has(const Options& options, Place place);

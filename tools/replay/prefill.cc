@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
+#include <filesystem>
 #include <map>
+#include <memory>
 #include <utility>
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <towpath/core/format.h>
+#include <towpath/run/worker.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/proc_io.h>
@@ -18,6 +23,7 @@
 #include "tools/replay/chance.h"
 #include "tools/replay/history.h"
 #include "tools/replay/meeting.h"
+#include "tools/run/signals.h"
 
 namespace towpath::tools::replay {
 namespace {
@@ -221,9 +227,45 @@ class Prefill {
   sys::ProcIo io_before_;
 };
 
+bool is_ignored(int number) {
+  struct sigaction now {};
+  return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+/// As the signal would have.
+void end_by(int number) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, number);
+  (void)::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  (void)::raise(number);
+}
+
+/// A signal still ends this process, but its files go first: where decode runs on another host,
+/// nobody else removes them.
+Result<run::Worker> remove_files_at_signals(const Options& options) {
+  TOWPATH_TRY(sys::Fd watched, watch_ending_signals());
+  return run::Worker::start("signals", [signals = std::make_shared<sys::Fd>(std::move(watched)),
+                                        own = own_folder(options),
+                                        all = run_folder(options)](const run::StopToken& stop) {
+    std::array<pollfd, 2> wakes{{{.fd = signals->get(), .events = POLLIN, .revents = 0},
+                                 {.fd = stop.fd(), .events = POLLIN, .revents = 0}}};
+    while (!stop.stop_requested()) {
+      (void)::poll(wakes.data(), wakes.size(), -1);
+      const int number = take_signal(*signals);
+      if (number == 0 || is_ignored(number)) continue;
+      std::error_code failed;
+      std::filesystem::remove_all(own, failed);
+      (void)::rmdir(all.c_str());
+      end_by(number);
+    }
+  });
+}
+
 }  // namespace
 
 Status run_prefill(const Options& options) {
+  TOWPATH_TRY(const run::Worker signals, remove_files_at_signals(options));
   TOWPATH_TRY(auto telemetry, telemetry_of_environment());
   TOWPATH_TRY(const auto node, standard::Node::open({.name = prefill_name(options.worker),
                                                      .backends = {options.backend, "posix"},
