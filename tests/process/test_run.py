@@ -61,6 +61,10 @@ class RunTest(CommandTest):
     def test_a_place_to_meet_without_hosts_is_refused(self):
         self.assertIn("--hosts", self.run_pes(1, RING, options=["--meet", "127.0.0.1:7772"], expect=USAGE).stderr)
 
+    def test_a_host_may_name_the_user_of_ssh(self):
+        done = self.run_pes(2, RING, options=["--hosts", "me@localhost,me@localhost", "--launcher", "sh -c {command}"])
+        self.assertEqual(done.stdout, "2 PEs, 3 rounds: the token is 6\n", done.stderr)
+
     def test_kept_survivors_of_another_host_go_on(self):
         done = self.run_pes(2, *SH, 'test $TOWPATH_SHMEM_PE = 1 && exit 3; sleep 4; echo done', expect=3,
                             options=["--keep", "--grace", "0", "--hosts", "a,b", "--launcher", "sh -c {command}"])

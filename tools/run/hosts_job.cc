@@ -82,8 +82,10 @@ Result<int> HostsJob::run() {
   token_ = cat(hex(sys::random_u64()), hex(sys::random_u64()));
   const std::uint64_t port =
       20'000 + sys::random_u64() % 12'000;  // below those of outgoing sockets
+  const std::string& first_host = options_.hosts.front();
+  const std::string address = first_host.substr(first_host.find('@') + 1);  // user@host, to ssh
   const std::string meet =
-      cat("tcp://", options_.meet.empty() ? cat(options_.hosts.front(), ":", port) : options_.meet);
+      cat("tcp://", options_.meet.empty() ? cat(address, ":", port) : options_.meet);
   for (int host = 0; host < hosts; ++host) {
     const int first = options_.pes * host / hosts;
     TOWPATH_TRY(start(meet, static_cast<std::size_t>(host), first,
