@@ -43,6 +43,13 @@ struct State {
   std::unique_ptr<KeyedFiles> files;
 };
 
+/// Work that runs nothing of Python's, so that no other thread of it runs: a close() comes before
+/// it or behind it, and never leaves the store to whoever still holds it.
+template <typename Work>
+auto at_once(const Handle<State>& state, Work&& work) {
+  return work(*opened(state));
+}
+
 class KeyedBlocks {
  public:
   KeyedBlocks(const py::object& directory, std::uint64_t disk_bytes, bool direct)
@@ -55,7 +62,7 @@ class KeyedBlocks {
 
   std::uint64_t submit(Operation operation, const std::vector<Name>& names,
                        const std::optional<py::sequence>& buffers) {
-    const std::shared_ptr<State> state = opened(state_);
+    (void)opened(state_);
     if (buffers && buffers->size() != names.size())
       raise(error(Code::invalid_argument,
                   cat(names.size(), " keys and ", buffers->size(), " buffers"),
@@ -68,16 +75,24 @@ class KeyedBlocks {
       held.push_back(held_of(py::object((*buffers)[i]), operation == Operation::get));
       items.back().bytes = held.back().bytes;
     }
-    const auto id = state->files->store().submit(operation, std::move(items));
-    state->held.emplace(id, std::move(held));  // nobody has taken it: they would hold the lock
-    return id;
+    return at_once(state_, [&](State& state) {
+      const auto id = state.files->store().submit(operation, std::move(items));
+      state.held.emplace(id, std::move(held));  // nobody has taken it: they would hold the lock
+      return id;
+    });
   }
 
   py::list take_ended() {
-    const std::shared_ptr<State> state = opened(state_);
+    std::vector<decltype(State::held)::node_type> freed;
+    const auto ended = at_once(state_, [&](State& state) {
+      auto some = state.files->store().take_ended();
+      for (const auto& one : some) freed.push_back(state.held.extract(one.id));
+      return some;
+    });
+    freed.clear();
+    drop_put_aside();  // the buffers are the caller's now, whoever calls next, and when
     py::list out;
-    for (const auto& [id, statuses] : state->files->store().take_ended()) {
-      const auto freed = state->held.extract(id);  // let go of when the answer is made
+    for (const auto& [id, statuses] : ended) {
       py::list answers;
       for (const Status& status : statuses) answers.append(exception_of(status));
       out.append(py::make_tuple(id, answers));

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from towpath import errors
 from towpath.errors import InvalidArgument, NotReady, Unavailable
 from towpath.lmcache import TowpathL2
 
@@ -136,6 +137,50 @@ def test_closed_in_the_middle(tmp_path):
         client.native.close()
         with pytest.raises(NotReady):
             client.native.submit_batch_exists([key(0)])
+
+
+def test_close_ends_the_store_though_another_thread_makes_answers_of_what_came(tmp_path, monkeypatch):
+    makes_one, goes_on, from_status = threading.Event(), threading.Event(), errors.from_status
+
+    def slowly(*status):
+        makes_one.set()
+        goes_on.wait(20)
+        return from_status(*status)
+
+    client = Client(directory=str(tmp_path))
+    client.native.submit_batch_exists([key(0)])
+    poller = select.poll()
+    poller.register(client.native.event_fd(), select.POLLIN)
+    assert poller.poll(20_000)
+    monkeypatch.setattr(errors, "from_status", slowly)
+    drained = []
+    draining = threading.Thread(target=lambda: drained.extend(client.native.drain_completions()), daemon=True)
+    draining.start()
+    assert makes_one.wait(20)
+    monkeypatch.undo()
+    client.native.close()
+    with Client(directory=str(tmp_path)):  # which is one's at a time
+        goes_on.set()
+        draining.join()
+        assert [answers for *_, answers in drained] == [[False]]
+
+
+def test_a_drained_batch_gives_its_buffers_back_also_while_the_main_thread_waits(tmp_path):
+    refused = []
+
+    def work(client):
+        buffer = bytearray(chunk(1))
+        assert client.set([key(1)], [buffer])[0]
+        try:
+            buffer.append(0)
+        except BufferError as why:
+            refused.append(why)
+
+    with Client(directory=str(tmp_path)) as client:
+        thread = threading.Thread(target=work, args=(client,))
+        thread.start()
+        thread.join()
+    assert not refused
 
 
 @pytest.mark.parametrize("params, said", [
