@@ -33,7 +33,10 @@ bool looks_like_tensor(const py::object& object) {
 Facts facts_of_tensor(const py::object& tensor) {
   if (!py::cast<bool>(tensor.attr("is_contiguous")())) raise(not_in_one_piece());
   const auto device = py::cast<std::string>(tensor.attr("device").attr("type"));
-  Facts facts{.keep = tensor};
+  // Another tensor of the same memory, where there can be one: this one may get other memory
+  // (`tensor.data = ...`), and would then keep nothing.
+  const bool can_share = py::hasattr(tensor, "detach");
+  Facts facts{.keep = can_share ? py::object(tensor.attr("detach")()) : tensor};
   if (device == "cuda") {
     facts.kind = MemoryKind::device;
     facts.device = to_u64(py::object(tensor.attr("get_device")()).ptr());

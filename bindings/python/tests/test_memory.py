@@ -44,6 +44,9 @@ class Tensor:
     def is_contiguous(self):
         return self.contiguous
 
+    def detach(self):
+        return Tensor(self.array, self.contiguous)
+
 
 @pytest.mark.parametrize("memory, size", [
     (bytearray(100), 100),
@@ -102,6 +105,22 @@ def test_a_dropped_registration_lets_go(alone):
     gone = weakref.ref(array)
     alone.register(array)  # whose handle is dropped at once
     del array
+    gc.collect()
+    assert gone() is None
+
+
+def test_memory_that_a_tensor_has_no_more_lives_while_it_is_registered(alone):
+    """As torch's `tensor.data = other`, which engines do when they load other weights."""
+    tensor = Tensor(numpy.full(1 << 16, 5, numpy.uint8).view(type("Array", (numpy.ndarray,), {})))
+    gone = weakref.ref(tensor.array)
+    known = alone.register(tensor)
+    tensor.array = numpy.zeros(1 << 16, numpy.uint8)
+    gc.collect()
+    assert gone() is not None and known.memory is tensor
+    target = alone.register(numpy.zeros(1 << 16, numpy.uint8))
+    alone.create_transfer("read", target, alone.name, known).post().wait()
+    assert (target.memory == 5).all()
+    known.release()
     gc.collect()
     assert gone() is None
 
