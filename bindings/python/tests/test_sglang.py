@@ -156,6 +156,39 @@ def test_other_weights_under_one_served_name_never_meet(tmp_path, monkeypatch, d
     assert not is_met_by(tmp_path, trained_on)
 
 
+@pytest.mark.parametrize("drafts", [False, True])
+def test_weights_that_are_computed_otherwise_never_meet(tmp_path, monkeypatch, drafts):
+    """As Qwen's readme has it: for longer prompts, write YaRN into config.json."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(bytes(1 << 20))
+    (folder / "config.json").write_text('{"rope_scaling": null}')
+    started_with(monkeypatch, **({"model_path": "a/model", "speculative_draft_model_path": str(folder)} if drafts else
+                                 {"model_path": str(folder)}))
+
+    def changed():
+        (folder / "config.json").write_text('{"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}')
+        return storage(tmp_path / "kv", Pool())
+
+    assert is_met_by(tmp_path, lambda: storage(tmp_path / "kv", Pool()))
+    assert not is_met_by(tmp_path, changed)
+
+
+def test_other_weights_in_one_file_never_meet(tmp_path, monkeypatch):
+    """SGLang hands on a model in GGUF as the path of its file, wherever it came from."""
+    file = tmp_path / "model.gguf"
+    file.write_bytes(bytes(1 << 20))
+    started_with(monkeypatch, model_path=str(file))
+
+    def changed():
+        file.write_bytes(b"\1" * (1 << 20))
+        os.utime(file, (1, 1))
+        return storage(tmp_path / "kv", Pool())
+
+    assert is_met_by(tmp_path, lambda: storage(tmp_path / "kv", Pool()))
+    assert not is_met_by(tmp_path, changed)
+
+
 @pytest.mark.parametrize("args", [{"model_path": "another/model"}, {"model_path": "a/model", "revision": "next"},
                                   {"model_path": "a/model", "json_model_override_args": '{"rope_theta": 2}'}])
 def test_models_by_name_never_meet(tmp_path, monkeypatch, args):

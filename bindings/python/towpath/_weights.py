@@ -1,4 +1,4 @@
-"""What tells the weights in a folder from others: a piece of each tensor is digested, not dates. The digest is the same on
+"""What tells the weights in a folder, or a file, from others: a piece of each tensor is digested, not dates. The digest is the same on
 every host, and another where the weights were trained on.
 """
 import functools
@@ -10,13 +10,14 @@ _PIECE, _PIECES = 4096, 256
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".tensors")
 
 
-def digest_of_weights(folder: str) -> str:
+def digest_of_weights(place: str) -> str:
     """Of every weight file its length, its beginning, and pieces: where each tensor begins, as far as the file
     says; else at even distances. They are read again when a length or a date is another. Of a folder without any, whose
     weights are streamed from elsewhere, it is the folder's own name."""
-    paths = sorted(path for path in pathlib.Path(folder).iterdir() if path.name.endswith(_WEIGHTS))
+    at = pathlib.Path(place)
+    paths = [at] if at.is_file() else sorted(path for path in at.iterdir() if path.name.endswith(_WEIGHTS))
     if not paths:
-        return hashlib.sha256(f"no weights in {folder}".encode(errors="surrogateescape")).hexdigest()
+        return hashlib.sha256(f"no weights in {place}".encode(errors="surrogateescape")).hexdigest()
     stats = [path.stat() for path in paths]
     return _digest_of(tuple((path, one.st_size, one.st_mtime_ns, one.st_ino) for path, one in zip(paths, stats)))
 

@@ -33,6 +33,8 @@ _OF_SGLANG = ("backend_name", "module_path", "class_name", "interface_v1", "file
 # Of SGLang's arguments, what makes other bytes of equal tokens, beside the weights in a folder and the scales in a file.
 _OF_A_MODEL = ("revision", "quantization", "dtype", "json_model_override_args", "speculative_draft_model_revision",
                "speculative_draft_model_quantization")
+# In a folder of weights, what they are computed with: how keys are turned, say.
+_CONFIGS = ("config.json", "params.json", "hf_quant_config.json")
 # A pool says torch.uint8 of every type of 8 bits and less.
 _OF_TYPES = ("kv_cache_dtype", "mamba_ssm_dtype", "speculative_draft_kv_cache_dtype")
 
@@ -45,6 +47,19 @@ def _types(args):
         with open(scales, "rb") as file:
             scales = hashlib.sha256(file.read()).hexdigest()
     return {**said, "scales": scales}
+
+
+def _weights(place):
+    """Of those that are here what they are, and what they are computed with, wherever they lie; of others their name."""
+    if place is None or not os.path.exists(place):
+        return place
+    said = [digest_of_weights(os.path.realpath(place))]
+    for name in _CONFIGS:
+        path = os.path.join(place, name)
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                said.append([name, hashlib.sha256(file.read()).hexdigest()])
+    return said
 
 
 def _model(own):
@@ -61,10 +76,7 @@ def _model(own):
     if own:
         return {"name": own, **_types(args)}
     said = {**_types(args), **{name: str(getattr(args, name, None)) for name in _OF_A_MODEL}}
-    for key, place in (("model", path), ("drafts", getattr(args, "speculative_draft_model_path", None))):
-        is_here = place is not None and os.path.isdir(place)
-        said[key] = digest_of_weights(os.path.realpath(place)) if is_here else place
-    return said
+    return {**said, "model": _weights(path), "drafts": _weights(getattr(args, "speculative_draft_model_path", None))}
 
 
 def _replica(config):
