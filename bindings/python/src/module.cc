@@ -15,10 +15,24 @@
 #include "bindings/python/src/policy.h"
 #include "bindings/python/src/transfer.h"
 
+namespace {
+
+/// To let go of an exception, pybind11 takes the lock of the main interpreter: in another one,
+/// which has it, that waits for itself. Raises ImportError there, in a way that does without.
+void check_interpreter() {
+  if (PyInterpreterState_Get() != PyInterpreterState_Main())
+    throw pybind11::import_error(
+        "towpath works in a process' main interpreter, and this is another one (hint: use threads "
+        "or processes instead of sub-interpreters)");
+}
+
+}  // namespace
+
 PYBIND11_MODULE(_towpath, module) {
   using namespace towpath::python;
   module.doc() = "Towpath's library; use the package towpath.";
   module.attr("__version__") = TOWPATH_VERSION;
+  module.def("check_interpreter", &check_interpreter);
   bind_memory(module);
   bind_descriptors(module);
   bind_nixl_lists(module);

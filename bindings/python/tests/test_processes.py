@@ -111,6 +111,29 @@ def test_python_ends_with_everything_still_open_and_a_thread_waiting():
     assert done.returncode == 0, done.stderr
 
 
+IN_ANOTHER_INTERPRETER = """
+import _xxsubinterpreters, towpath
+interpreter = _xxsubinterpreters.create(isolated=False)
+_xxsubinterpreters.run_string(interpreter, '''
+try:
+    import towpath
+    towpath.DescriptorList("no such kind")
+except ImportError as why:
+    assert "main interpreter" in str(why), why
+    print("refused", flush=True)
+''')
+_xxsubinterpreters.destroy(interpreter)
+with towpath.Agent("a", ["shm"]):
+    print("works")
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="this Python has interpreters that refuse such modules by themselves")
+def test_a_sub_interpreter_is_refused_instead_of_hanging():
+    done = subprocess.run([sys.executable, "-c", IN_ANOTHER_INTERPRETER], timeout=TIMEOUT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "refused\nworks\n"), done.stderr
+
+
 def test_a_forked_child_leaves_the_file_of_its_parent_alone(tmp_path):
     file = towpath.File(tmp_path / "block", 4096, life="removed_on_close")
     child = os.fork()

@@ -12,6 +12,10 @@
 
 The guide is docs/guides/python.md; `towpath.nixl` is the same under the names of NIXL.
 """
+from towpath._towpath import check_interpreter
+
+check_interpreter()  # each that imports this, though the extension begins once in a process
+
 from towpath._towpath import (Agent, Candidate, DescriptorList, Explanation, File, Prepared,
                               Registration, SharedMemory, Transfer, TransferReport, __version__,
                               backend_types)
