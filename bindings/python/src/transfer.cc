@@ -28,8 +28,10 @@ agent::Explanation explain_transfer(const PyTransfer& self) {
   return unlocked([transfer = self.get()] { return transfer->explain(); });
 }
 
+/// Of any, as a debugger shows it.
 std::string describe_transfer(const PyTransfer& self) {
-  const auto transfer = self.get();
+  const auto transfer = self.get_if_any();
+  if (transfer == nullptr) return "<towpath.Transfer released>";
   return cat("<towpath.Transfer ", name_of(transfer->state()), ", ", name_of(transfer->outcome()),
              ", ", transfer->bytes(), " bytes over ", transfer->backend(), ">");
 }
@@ -73,8 +75,9 @@ std::shared_ptr<agent::PreparedList> PyPrepared::get() const {
 }
 
 std::shared_ptr<agent::Transfer> PyTransfer::get() const {
-  if (!handle_ || handle_.is_inherited()) raise(released("transfer"));
-  return handle_.get();
+  auto transfer = get_if_any();
+  if (transfer == nullptr) raise(released("transfer"));
+  return transfer;
 }
 
 void PyTransfer::post(const std::optional<double>& timeout,

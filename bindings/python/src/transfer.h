@@ -53,8 +53,12 @@ class PyTransfer {
   PyTransfer another_handle() const { return PyTransfer(get(), home_); }
   const std::weak_ptr<Home>& home() const noexcept { return home_; }
 
-  /// The transfer. Raises NotReady after release().
+  /// The transfer. Raises NotReady after release(), and in a forked child.
   std::shared_ptr<agent::Transfer> get() const;
+  /// The same, and null instead.
+  std::shared_ptr<agent::Transfer> get_if_any() const noexcept {
+    return handle_.is_inherited() ? nullptr : handle_.get();
+  }
   void post(const std::optional<double>& timeout, const std::optional<Blob>& notification);
   /// As poll(), after at most `timeout` seconds. Ctrl-C interrupts it.
   bool wait(const std::optional<double>& timeout) const;

@@ -119,6 +119,7 @@ def test_handles_outlive_their_agent(pair):
     here.release()
     for late in (pull.cancel, pull.release, prepared.release, pair.mine.close):
         late()
+    assert repr(pull) == "<towpath.Transfer released>", "a debugger shows it"
     with pytest.raises(towpath.NotReady):
         pair.mine.metadata()
     with pytest.raises(towpath.NotReady):
