@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 
 #include <pybind11/stl.h>
 
@@ -83,7 +82,17 @@ py::object telemetry(const PyAgent& self) {
                   py::arg("prometheus_url") = places->prometheus_url);
 }
 
-using TextMap = std::map<std::string, std::string>;
+/// Of any mapping. Raises TypeError.
+backend::Params to_params(const py::object& mapping) {
+  const auto text = [](py::handle one) {
+    if (!py::isinstance<py::str>(one) && !py::isinstance<py::bytes>(one))
+      throw py::type_error("parameters of a backend are texts, by their names");
+    return py::cast<Name>(one).value;
+  };
+  backend::Params params;
+  for (const auto& [name, value] : py::dict(mapping)) params[text(name)] = text(value);
+  return params;
+}
 
 /// An iterable of names, or a mapping of names to parameters.
 std::unique_ptr<PyAgent> make_agent(Name name, const py::object& backends, bool progress_thread,
@@ -95,8 +104,7 @@ std::unique_ptr<PyAgent> make_agent(Name name, const py::object& backends, bool 
   for (const py::handle backend : backends) {
     const auto type = py::cast<Name>(backend);
     backend::Params params;
-    if (py::isinstance<py::dict>(backends))
-      params = py::cast<TextMap>(py::object(backends[backend]));
+    if (py::hasattr(backends, "keys")) params = to_params(backends[backend]);
     made->report([&](Agent& agent) { return agent.add_backend(type.value, params); });
   }
   return made;
@@ -245,10 +253,11 @@ void bind_life(AgentClass& type) {
                              })
       .def(
           "add_backend",
-          [](const PyAgent& self, const Name& type_name, const TextMap& params) {
+          [](const PyAgent& self, const Name& type_name, const py::object& given) {
+            const backend::Params params = to_params(given);
             self.report([&](Agent& agent) { return agent.add_backend(type_name.value, params); });
           },
-          py::arg("type"), py::arg("params") = TextMap())
+          py::arg("type"), py::arg("params") = py::dict())
       .def("capabilities", &capabilities, py::arg("backend"));
 }
 

@@ -4,6 +4,7 @@ import signal
 import sys
 import threading
 import time
+import types
 
 import numpy
 import pytest
@@ -257,6 +258,12 @@ def test_backends_are_chosen_by_name_and_refused_by_name():
             agent.add_backend("POSIX")
         with pytest.raises(towpath.InvalidArgument):
             agent.add_backend("shm", {"no such parameter": "1"})
+        for wrong in ({"path": 1}, {1: "path"}, None):
+            with pytest.raises(TypeError):
+                agent.add_backend("shm", wrong)
+    unknown = types.MappingProxyType({"no such parameter": "1"})
+    with pytest.raises(towpath.InvalidArgument, match="no such parameter"):
+        towpath.Agent("a", types.MappingProxyType({"shm": unknown}))  # no dict, and a mapping all the same
     with pytest.raises(towpath.NotFound, match="shm"):
         towpath.Agent("a", ["no such backend"])
     with pytest.raises(TypeError):
