@@ -30,13 +30,16 @@ bool looks_like_tensor(const py::object& object) {
          py::hasattr(object, "numel") && py::hasattr(object, "is_contiguous");
 }
 
+/// Another tensor of the same memory, where there can be one: this one may get other memory
+/// (`tensor.data = ...`), and would then keep nothing.
+py::object keeper_of_tensor(const py::object& tensor) {
+  return py::hasattr(tensor, "detach") ? py::object(tensor.attr("detach")()) : tensor;
+}
+
 Facts facts_of_tensor(const py::object& tensor) {
   if (!py::cast<bool>(tensor.attr("is_contiguous")())) raise(not_in_one_piece());
   const auto device = py::cast<std::string>(tensor.attr("device").attr("type"));
-  // Another tensor of the same memory, where there can be one: this one may get other memory
-  // (`tensor.data = ...`), and would then keep nothing.
-  const bool can_share = py::hasattr(tensor, "detach");
-  Facts facts{.keep = can_share ? py::object(tensor.attr("detach")()) : tensor};
+  Facts facts{.keep = keeper_of_tensor(tensor)};
   if (device == "cuda") {
     facts.kind = MemoryKind::device;
     facts.device = to_u64(py::object(tensor.attr("get_device")()).ptr());
@@ -208,6 +211,15 @@ RegionDescriptor describe_memory(const py::object& object) {
   if (py::isinstance<SharedMemory>(object) || py::isinstance<File>(object))
     return to_region(object, {})->descriptor();
   return described(facts_of(object));
+}
+
+py::object keeper_of(const py::object& owner) {
+  if (looks_like_tensor(owner)) return keeper_of_tensor(owner);
+  if (PyObject_CheckBuffer(owner.ptr()) == 0) return owner;
+  auto view = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(owner.ptr()));
+  if (view) return view;
+  PyErr_Clear();  // of numbers that the protocol has no letter for
+  return owner;
 }
 
 bool PyRegistration::is_registered() const {

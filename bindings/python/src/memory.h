@@ -42,6 +42,10 @@ memory::SharedRegion to_region(const py::object& object, const std::string& kind
 /// What to_region() would make of it, and of no bytes too. Raises the same.
 RegionDescriptor describe_memory(const py::object& object);
 
+/// `owner`, or, of a buffer or a tensor, what keeps its bytes where they are besides: a view,
+/// another tensor of the same memory.
+py::object keeper_of(const py::object& owner);
+
 /// towpath.SharedMemory: a memfd that other processes of the host may map; has a buffer itself.
 struct SharedMemory {
   std::shared_ptr<memory::SharedMemoryRegion> region;

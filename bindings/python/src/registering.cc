@@ -65,7 +65,7 @@ RegionDescriptor region_of(const Place& place) {
 HeldRegion held(RegionDescriptor region, const py::object& owner) {
   if (region.length == 0)
     raise(error(Code::invalid_argument, "no bytes to register", "register what is not empty"));
-  return {std::move(region), owner.is_none() ? nullptr : keep_alive(owner)};
+  return {std::move(region), owner.is_none() ? nullptr : keep_alive(keeper_of(owner))};
 }
 
 std::unique_ptr<PyRegistration> register_address(const PyAgent& self, const Place& place,

@@ -102,6 +102,15 @@ def test_lists_for_one_transfer_as_sglang_uses_them(two):
     assert state == "DONE" and (two.there == 78).all()
 
 
+def test_registered_memory_stays_where_it_is(two):
+    memory = bytearray(BLOCK)
+    known = two.mine.register_memory(memory)
+    with pytest.raises(BufferError):
+        memory.extend(bytes(BLOCK))
+    two.mine.deregister_memory(known)
+    memory.extend(bytes(BLOCK))
+
+
 def test_messages_alone(two):
     two.mine.send_notif(two.peer, b"hello")
     two.mine.send_notif(two.peer, b"again", backend="SHM")
