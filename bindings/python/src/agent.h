@@ -46,17 +46,26 @@ class PyAgent {
     bool telemetry = false;                 ///< unless the environment decides
   };
   explicit PyAgent(const Options& options);
+  PyAgent(const PyAgent&) = delete;
+  PyAgent& operator=(const PyAgent&) = delete;
+  ~PyAgent() { close(); }
 
   /// Shuts down, once the calls of other threads have ended: transfers end, memory is let go of.
   /// Again is harmless.
-  void close() { home_.reset(); }
+  void close() {
+    if (home_ && !home_.is_inherited()) {
+      weak_calls_->is_closed = true;
+      unlocked([&] { weak_calls_->calls.wait(); });
+    }
+    home_.reset();
+  }
   bool closed() const noexcept { return !home_; }
   /// Raises NotReady after close(), and in a forked child.
   void check_open() const;
   /// For what does not keep the agent open. Raises as check_open().
-  std::weak_ptr<Home> home() const {
+  WeakHandle<Home> home() const {
     check_open();
-    return home_.get();
+    return {home_.get(), weak_calls_};
   }
 
   /// Runs `work(home)` without the interpreter's lock. Raises as check_open().
@@ -83,6 +92,7 @@ class PyAgent {
 
  private:
   Handle<Home> home_;
+  std::shared_ptr<ClosableCalls> weak_calls_ = std::make_shared<ClosableCalls>();
 };
 
 void bind_agent(py::module_& module);

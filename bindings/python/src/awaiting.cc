@@ -18,7 +18,7 @@ Status agent_is_closed() { return error(Code::not_ready, "this agent was closed"
 /// agent open. Thread: the loop's, with the interpreter's lock.
 class AgentEvents {
  public:
-  explicit AgentEvents(std::weak_ptr<Home> home)
+  explicit AgentEvents(WeakHandle<Home> home)
       : home_(std::move(home)), source_(std::shared_ptr<agent::EventSource>(unwrap(open()))) {}
 
   int fileno() const { return source()->fd(); }
@@ -54,8 +54,7 @@ class AgentEvents {
   };
 
   Result<std::unique_ptr<agent::EventSource>> open() const {
-    return unlocked([&]() -> Result<std::unique_ptr<agent::EventSource>> {
-      const std::shared_ptr<Home> home = home_.lock();  // and let go of here, where it may wait
+    return home_.call([](Home* home) -> Result<std::unique_ptr<agent::EventSource>> {
       if (home == nullptr) return agent_is_closed();
       return agent::EventSource::open(home->node->agent());
     });
@@ -65,21 +64,21 @@ class AgentEvents {
     return source_.get();
   }
 
-  std::weak_ptr<Home> home_;
+  WeakHandle<Home> home_;
   Handle<agent::EventSource> source_;
   std::vector<Awaited> awaited_;
   std::uint64_t added_ = 0;
   std::uint64_t turns_ = 0;
 };
 
-std::weak_ptr<Home> home_of(const py::object& awaited) {
+WeakHandle<Home> home_of(const py::object& awaited) {
   return py::isinstance<PyAgent>(awaited) ? py::cast<PyAgent&>(awaited).home()
                                           : py::cast<PyTransfer&>(awaited).home();
 }
 
 std::uintptr_t key_of(const py::object& awaited) {
-  const auto key = unlocked(
-      [home = home_of(awaited)] { return reinterpret_cast<std::uintptr_t>(home.lock().get()); });
+  const auto key =
+      home_of(awaited).call([](Home* home) { return reinterpret_cast<std::uintptr_t>(home); });
   if (key == 0) raise(agent_is_closed());
   return key;
 }

@@ -72,6 +72,50 @@ class Calls {
   std::atomic<std::uint32_t> word_{0};  // how many, and whether somebody waits
 };
 
+/// Ends a call that began.
+class CallEnding {
+ public:
+  explicit CallEnding(Calls& calls) noexcept : calls_(calls) {}
+  CallEnding(const CallEnding&) = delete;
+  CallEnding& operator=(const CallEnding&) = delete;
+  ~CallEnding() { calls_.end(); }
+
+ private:
+  Calls& calls_;
+};
+
+/// The calls of all that have a WeakHandle of one thing, which its owner waits for.
+struct ClosableCalls {
+  Calls calls;
+  bool is_closed = false;  // with the interpreter's lock: no call begins any more
+};
+
+/// Keeps no T alive, but for the time of a call. Thread: with the interpreter's lock.
+template <typename T>
+class WeakHandle {
+ public:
+  WeakHandle() = default;
+  WeakHandle(std::weak_ptr<T> value, std::shared_ptr<ClosableCalls> calls) noexcept
+      : value_(std::move(value)), calls_(std::move(calls)) {}
+
+  /// Runs `work(value)` without the interpreter's lock. Null: the owner closes it, or has.
+  template <typename Work>
+  auto call(Work&& work) const {
+    T* const none = nullptr;
+    if (calls_ == nullptr || calls_->is_closed) return unlocked([&] { return work(none); });
+    calls_->calls.begin();
+    return unlocked([&] {
+      const CallEnding ending(calls_->calls);  // behind `kept`: the owner's is the last one
+      const std::shared_ptr<T> kept = value_.lock();
+      return work(kept.get());
+    });
+  }
+
+ private:
+  std::weak_ptr<T> value_;
+  std::shared_ptr<ClosableCalls> calls_;
+};
+
 /// A reference to `object` that the library may hold, and let go of on any thread.
 std::shared_ptr<const void> keep_alive(py::object object);
 
@@ -96,7 +140,7 @@ class Handle {
     calls_.begin();
     return unlocked([&] {
       // Has ended when the lock is taken again: what runs then may be a finalizer that closes this.
-      const Ending ending(calls_);
+      const CallEnding ending(calls_);
       return work(value);
     });
   }
@@ -122,17 +166,6 @@ class Handle {
   }
 
  private:
-  class Ending {
-   public:
-    explicit Ending(Calls& calls) noexcept : calls_(calls) {}
-    Ending(const Ending&) = delete;
-    Ending& operator=(const Ending&) = delete;
-    ~Ending() { calls_.end(); }
-
-   private:
-    Calls& calls_;
-  };
-
   std::shared_ptr<T> value_;
   mutable Calls calls_;
   std::uint64_t made_after_ = forks();

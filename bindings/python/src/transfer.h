@@ -45,13 +45,13 @@ std::optional<bool> look(const PyAgent& agent, const agent::Transfer& transfer);
 class PyTransfer {
  public:
   /// `home`: the agent's, where Python may await this.
-  explicit PyTransfer(agent::Transfer transfer, std::weak_ptr<Home> home = {})
+  explicit PyTransfer(agent::Transfer transfer, WeakHandle<Home> home = {})
       : PyTransfer(std::make_shared<agent::Transfer>(std::move(transfer)), std::move(home)) {}
-  explicit PyTransfer(std::shared_ptr<agent::Transfer> transfer, std::weak_ptr<Home> home = {})
+  explicit PyTransfer(std::shared_ptr<agent::Transfer> transfer, WeakHandle<Home> home = {})
       : handle_(std::move(transfer)), home_(std::move(home)) {}
   /// A second owner of the same transfer. Raises NotReady after release().
   PyTransfer another_handle() const { return PyTransfer(get(), home_); }
-  const std::weak_ptr<Home>& home() const noexcept { return home_; }
+  const WeakHandle<Home>& home() const noexcept { return home_; }
 
   /// The transfer. Raises NotReady after release(), and in a forked child.
   std::shared_ptr<agent::Transfer> get() const;
@@ -66,7 +66,7 @@ class PyTransfer {
 
  private:
   Handle<agent::Transfer> handle_;
-  std::weak_ptr<Home> home_;
+  WeakHandle<Home> home_;
 };
 
 void bind_transfers(py::module_& module);

@@ -1,5 +1,6 @@
 """await transfer, await agent.notifications(): in loops of asyncio, without a thread and without a poll."""
 import asyncio
+import contextlib
 import gc
 import itertools
 import pathlib
@@ -424,6 +425,28 @@ def test_close_comes_back_when_the_turn_of_a_loop_has_ended():
             assert not known.registered, "a turn kept the agent open"
             looping.join()
             events.close()
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_close_comes_back_when_a_loop_that_begins_to_watch_has_done_so():
+    def begin_until_closed(agent):
+        with contextlib.suppress(towpath.NotReady):
+            while True:
+                _awaiting.AgentEvents(agent).close()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(100):
+            agent = towpath.Agent(f"closes-{next(_numbers)}", ["shm"], progress_thread=False)
+            known = agent.register(bytearray(KIB))
+            beginning = threading.Thread(target=begin_until_closed, args=(agent,))
+            beginning.start()
+            time.sleep(0)
+            agent.close()
+            assert not known.registered, "who began to watch kept the agent open"
+            beginning.join()
     finally:
         sys.setswitchinterval(before)
 
