@@ -54,6 +54,16 @@ def test_weights_of_one_small_tensor_that_changed_have_another_name(tmp_path):
     assert len(names) == 4
 
 
+def test_another_model_in_one_file_has_another_name(tmp_path):
+    """vLLM takes a GGUF file's path for a model."""
+    weights, config, names = tmp_path / "model.gguf", fake_vllm.config(), set()
+    config.model_config.model = str(weights)
+    for content in (b"one model", b"the other"):
+        write(weights, content)
+        names.add(str(naming.facts_of_model(config)))
+    assert len(names) == 2
+
+
 def test_models_whose_weights_are_streamed_have_the_names_of_their_places(tmp_path):
     """vLLM makes a folder of the rest: equal ones of models that differ in their weights alone."""
     names, config = set(), fake_vllm.config()

@@ -18,7 +18,7 @@ def _model(config):
     streamed = getattr(config, "model_weights", "")
     if streamed:
         return {"model": str(streamed), "revision": getattr(config, "revision", None)}
-    if os.path.isdir(place):
+    if os.path.exists(place):
         return {"weights": digest_of_weights(os.path.realpath(place))}
     hf_config = getattr(config, "hf_config", None)
     return {"model": place, "revision": getattr(config, "revision", None),
