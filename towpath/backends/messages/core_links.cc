@@ -322,6 +322,7 @@ void MessageBackend::take(Rail& rail, const Frame& frame) {
 void MessageBackend::take_bye(Rail& rail) {
   Status closed = error(Code::peer_lost, cat(rail.link.name(), " has closed its backend"));
   if (rail.link.is_dialled) return links_->break_off(rail.link, closed);
+  rail.link.is_closed_there = true;
   links_->break_off(rail, std::move(closed));
 }
 

@@ -144,9 +144,10 @@ class Link {
   std::vector<backend::Connection*> connections;  ///< none: only the peer uses this link
   bool lost = false;
   bool peer_uses = false;
-  Status why;             ///< when lost
-  bool is_ended = false;  ///< and its transfers are
-  Instant report_before;  ///< though what it said may not have been taken yet
+  bool is_closed_there = false;  ///< the peer has said bye over a rail, and hears nothing more
+  Status why;                    ///< when lost
+  bool is_ended = false;         ///< and its transfers are
+  Instant report_before;         ///< though what it said may not have been taken yet
   bool is_loss_reported = false;
 
   backend::SliceLink queue;  ///< operations with more to send, in turn

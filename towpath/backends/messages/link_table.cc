@@ -105,9 +105,10 @@ void LinkTable::break_off(Link& link, const Status& why) {
 
 // ---- What is sent
 
+// A kernel to which something comes for a closed socket drops what it had still to deliver of it.
 void LinkTable::send(Rail& rail, OutboundFrame out) {
   Status sent;
-  if (rail.lost || rail.session->endpoint() == nullptr) {
+  if (rail.lost || rail.link.is_closed_there || rail.session->endpoint() == nullptr) {
     if (out.rest != nullptr) out.rest->done();
     out.drop_room();
   } else {

@@ -45,8 +45,8 @@ class LinkTable {
   /// Of a link that has others.
   void erase(Rail& rail);
 
-  /// Sends a frame that was written, over a rail that may be lost. One that breaks is reported
-  /// later.
+  /// Sends a frame that was written, over a rail that may be lost, or whose peer has closed. One
+  /// that breaks is reported later.
   void send(Rail& rail, OutboundFrame out);
   void send_plain(Rail& rail, FrameKind kind, std::uint8_t flags = 0, std::uint64_t id = 0);
 
