@@ -58,6 +58,21 @@ TEST_F(RecoveryTest, a_segment_that_cannot_be_synced_is_there_for_the_next_openi
   expect_all(*open_store(files_), 1, 4);
 }
 
+TEST_F(RecoveryTest, what_was_removed_stays_removed_when_its_segment_cannot_be_synced) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->checkpoint().ok());
+  ASSERT_TRUE(store->remove(2).ok());
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  files_.inject({.on = FileOp::sync, .path_part = Segment::file_name(1)});
+  store = open_store(files_);
+  EXPECT_EQ(store->figures().reported.size(), 1U);
+  EXPECT_FALSE(store->find(2)) << "its removal was acknowledged";
+  expect_all(*store, 1, 1);
+  expect_all(*store, 3, 3);
+}
+
 TEST_F(RecoveryTest, a_file_system_that_knows_no_syncing_is_read_all_the_same) {
   auto store = open_store(files_);
   put(*store, 1, 3);

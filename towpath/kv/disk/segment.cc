@@ -164,27 +164,28 @@ void Segment::note_written(std::uint64_t bytes) {
 
 Status Segment::scan(std::uint64_t from, const Found& found) {
   has_unread_pages_ = true;
-  // Where nothing is ever written there is no syncing (squashfs and its kin: EINVAL).
-  if (Status synced = file_->sync(); !synced.ok() && synced.code() != Code::invalid_argument)
-    return synced;
+  // Where nothing is ever written there is no syncing (squashfs and its kin: EINVAL). What was not
+  // synced is no block yet, but a block before it that it removes is not what was put last.
+  Status failed = file_->sync();
+  if (failed.code() == Code::invalid_argument) failed = {};
+  const bool is_synced = failed.ok();
   TOWPATH_TRY(const std::uint64_t size, file_->size());
   Window window(*file_, size);
   std::uint64_t offset = std::max(from / kSegmentPage, std::uint64_t{1}) * kSegmentPage;
   std::uint64_t end = offset;
-  Status unread;
   for (int count = 0; count < kMostUnread && range_fits(offset, kSegmentPage, size);) {
     const Result<ConstByteSpan> page = window.page_at(offset);
-    if (!page.ok() && count++ == 0) unread = page.status();
+    if (!page.ok() && count++ == 0 && is_synced) failed = page.status();
     const Result<Record> record =
         page.ok() ? open_record(*page, {name_, offset}) : Result<Record>(page.status());
     const bool whole = record.ok() && range_fits(offset + kSegmentPage, record->length, size);
-    if (whole) found(*record, offset);
+    if (whole && (is_synced || record->kind == RecordKind::removal)) found(*record, offset);
     offset += whole ? room_of(*record) : kSegmentPage;
     if (whole) end = offset;
   }
-  has_unread_pages_ = !unread.ok();
-  if (unread.ok()) end_ = end;
-  return unread;
+  has_unread_pages_ = !failed.ok();
+  if (failed.ok()) end_ = end;
+  return failed;
 }
 
 }  // namespace towpath::kv
