@@ -43,6 +43,10 @@ class StagedBackend final : public Backend, private Events {
 
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override;
+  /// Of a device's memory there is no doubt: it is named by its address.
+  Status confirm(const Memory& memory, const RegionDescriptor& region) const override {
+    return region.kind == MemoryKind::device ? Status() : inner_->confirm(memory, region);
+  }
   Bytes connection_info() const override { return inner_->connection_info(); }
   Result<std::unique_ptr<Connection>> connect(const AgentIdentity& peer,
                                               ConstByteSpan info) override {

@@ -5,13 +5,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <towpath/backend/testing/backend_stand.h>
 #include <towpath/backends/loopback/loopback_backend.h>
+#include <towpath/backends/posix/posix_backend.h>
 #include <towpath/core/format.h>
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/testing/fake_cuda.h>
 #include <towpath/staging/staged_backend.h>
+#include <towpath/sys/fd.h>
 
 namespace towpath::staging {
 namespace {
@@ -27,12 +31,14 @@ constexpr std::uint64_t kSize = 1U << 20U;
 class StagedBackendTest : public ::testing::Test, protected backend::testing::BackendStand {
  protected:
   static backend::BackendType type(bool exists = true) {
+    return type(backends::loopback::loopback_type(), exists);
+  }
+  static backend::BackendType type(backend::BackendType inner, bool exists = true) {
     const auto open_cuda = []() -> Result<std::shared_ptr<device::Driver>> {
       TOWPATH_TRY(auto driver, device::CudaDriver::open({.library = FakeCuda::path()}));
       return std::shared_ptr<device::Driver>(std::move(driver));
     };
-    return staged(backends::loopback::loopback_type(),
-                  {.may_exist = [exists] { return exists; }, .open = open_cuda});
+    return staged(std::move(inner), {.may_exist = [exists] { return exists; }, .open = open_cuda});
   }
   void open(backend::Params params = {}) {
     params.try_emplace("staging_bytes", "64K");
@@ -239,6 +245,18 @@ TEST_F(StagedBackendTest, no_device_is_reported_when_its_memory_is_registered) {
   ASSERT_TRUE(without.open(type(false)).ok());
   EXPECT_FALSE(without.backend->capabilities().takes(MemoryKind::device));
   EXPECT_EQ(BackendStand().open(type(), {{"staging_slots", "0"}}).code(), Code::invalid_argument);
+}
+
+TEST_F(StagedBackendTest, a_number_that_went_to_another_file_is_not_confirmed) {
+  ASSERT_TRUE(BackendStand::open(type(backends::posix::posix_type())).ok());
+  const sys::Fd first(::memfd_create("first", MFD_CLOEXEC));
+  const sys::Fd second(::memfd_create("second", MFD_CLOEXEC));
+  const RegionDescriptor region{.kind = MemoryKind::disk, .length = 4096, .fd = first.get()};
+  const auto made = backend->register_memory(region);
+  ASSERT_TRUE(made.ok());
+  EXPECT_TRUE(backend->confirm(**made, region).ok());
+  ASSERT_EQ(::dup2(second.get(), first.get()), first.get());
+  EXPECT_EQ(backend->confirm(**made, region).code(), Code::already_exists);
 }
 
 TEST_F(StagedBackendTest, more_slots_than_there_may_be_are_refused_and_said) {
