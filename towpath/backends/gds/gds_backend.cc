@@ -1,3 +1,4 @@
+#include <towpath/backend/path_mode.h>
 #include <towpath/backend/self_connection.h>
 #include <towpath/backends/gds/dispatcher.h>
 #include <towpath/backends/gds/gds_backend.h>
@@ -63,6 +64,7 @@ class GdsBackend final : public Backend {
 
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override;
+  Status confirm(const Memory& memory, const RegionDescriptor& region) const override;
   Result<std::unique_ptr<Connection>> connect(const AgentIdentity& peer,
                                               ConstByteSpan info) override {
     return connect_to_self({.backend = "gds", .things = "files"}, self_, peer, info);
@@ -112,6 +114,14 @@ Result<std::unique_ptr<Memory>> GdsBackend::register_file(const RegionDescriptor
   auto record = files_.add(region);
   record->file = std::move(file);
   return std::make_unique<FileMemory>(&dispatcher_, std::move(record), &files_);
+}
+
+// A user may have closed a file that is registered, and opened another, which has its number now.
+Status GdsBackend::confirm(const Memory& memory, const RegionDescriptor& region) const {
+  if (region.kind != MemoryKind::disk) return {};
+  TOWPATH_TRY(const auto mode, PathMode::parse(region.key));
+  if (mode.has_value()) return {};  // the number says nothing
+  return static_cast<const FileMemory&>(memory).file().confirm(region);
 }
 
 Result<std::unique_ptr<Memory>> GdsBackend::import_memory(Connection&,

@@ -125,6 +125,20 @@ TEST_F(GdsBackendTest, a_mode_and_a_path_win_over_the_number_that_comes_with_the
   EXPECT_EQ(backend->register_memory(named("rw,creat:")).code(), Code::invalid_argument);
 }
 
+TEST_F(GdsBackendTest, a_number_that_went_to_another_file_is_not_confirmed) {
+  ASSERT_TRUE(open().ok());
+  ASSERT_TRUE(use_file().ok());
+  const sys::Fd another(
+      ::open(directory.file("another").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  RegionDescriptor region{.kind = MemoryKind::disk, .length = kSize, .fd = file.get()};
+  EXPECT_TRUE(backend->confirm(*registered, region).ok());
+  EXPECT_TRUE(backend->confirm(*local, device_region()).ok());
+  ASSERT_EQ(::dup2(another.get(), file.get()), file.get());
+  EXPECT_EQ(backend->confirm(*registered, region).code(), Code::already_exists);
+  region.key = "rw:" + path();
+  EXPECT_TRUE(backend->confirm(*registered, region).ok()) << "the path names it";
+}
+
 TEST_F(GdsBackendTest, neighbours_go_in_one_call_and_gaps_cut) {
   ASSERT_TRUE(open().ok());
   ASSERT_TRUE(use_file().ok());

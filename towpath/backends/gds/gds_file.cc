@@ -66,6 +66,20 @@ Result<std::shared_ptr<GdsFile>> GdsFile::open(std::shared_ptr<const CuFile> cuf
   return std::make_shared<GdsFile>(std::move(parts), handle);
 }
 
+Status GdsFile::confirm(const RegionDescriptor& region) const {
+  if (region.fd < 0) return {};
+  struct stat ours {
+  }, now{};
+  if (::fstat(parts_.fd.get(), &ours) != 0 || ::fstat(region.fd, &now) != 0)
+    return sys::os_error(errno, cat("descriptor ", region.fd, " of a disk region"),
+                         "keep the file open while its region is registered");
+  if (now.st_dev == ours.st_dev && now.st_ino == ours.st_ino) return {};
+  return error(Code::already_exists,
+               cat("descriptor ", region.fd, " is another file than ", parts_.name,
+                   ", which is registered under this device id"),
+               "take back what is registered under a descriptor's number before you close it");
+}
+
 std::string GdsFile::describe() const {
   if (parts_.direct_refusal.empty()) return "file with O_DIRECT";
   return cat("file through the page cache (", parts_.direct_refusal, ")");

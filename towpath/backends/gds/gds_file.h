@@ -41,6 +41,9 @@ class GdsFile {
   const std::string& name() const noexcept { return parts_.name; }
   cufile::FileHandle handle() const noexcept { return handle_; }
   bool allows(bool write) const noexcept { return write ? parts_.writable : parts_.readable; }
+  /// Whether the descriptor of a region that was opened as this file still is one of it. Errors:
+  /// already_exists (its number went to another).
+  Status confirm(const RegionDescriptor& region) const;
   std::string describe() const;
 
  private:
