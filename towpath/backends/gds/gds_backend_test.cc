@@ -125,6 +125,25 @@ TEST_F(GdsBackendTest, a_mode_and_a_path_win_over_the_number_that_comes_with_the
   EXPECT_EQ(backend->register_memory(named("rw,creat:")).code(), Code::invalid_argument);
 }
 
+TEST_F(GdsBackendTest, a_device_id_stands_for_one_file_while_it_is_registered) {
+  ASSERT_TRUE(open().ok());
+  const auto named = [](const std::string& mode_and_path, std::uint64_t device_id) {
+    return RegionDescriptor{
+        .kind = MemoryKind::disk, .length = kSize, .device_id = device_id, .key = mode_and_path};
+  };
+  const auto code_of = [&](const RegionDescriptor& region) {
+    return backend->register_memory(region).code();
+  };
+  const std::string other = "rw,create:" + directory.file("other");
+  ASSERT_TRUE(use(named("rw,create:" + path(), 1)).ok());
+  EXPECT_EQ(code_of(named(other, 1)), Code::already_exists);
+  EXPECT_EQ(code_of(named("ro:" + path(), 1)), Code::already_exists) << "writes go either way";
+  EXPECT_EQ(code_of(named("rw:" + path(), 1)), Code::ok);
+  EXPECT_EQ(code_of(named(other, 2)), Code::ok);
+  registered.reset();  // the import of it stays
+  EXPECT_EQ(code_of(named(other, 1)), Code::ok);
+}
+
 TEST_F(GdsBackendTest, a_number_that_went_to_another_file_is_not_confirmed) {
   ASSERT_TRUE(open().ok());
   ASSERT_TRUE(use_file().ok());

@@ -57,6 +57,10 @@ Result<std::shared_ptr<GdsFile>> GdsFile::open(std::shared_ptr<const CuFile> cuf
     parts.fd.reset(::open(path.c_str(), access | O_CLOEXEC));
     if (!parts.fd) return sys::os_error(errno, cat("cannot open ", parts.name));
   }
+  struct stat info {};
+  if (::fstat(parts.fd.get(), &info) != 0)
+    return sys::os_error(errno, cat("cannot look at ", parts.name));
+  parts.identity = {info.st_dev, info.st_ino, access};
   cufile::FileDescription description;
   description.fd = parts.fd.get();
   cufile::FileHandle handle = nullptr;
@@ -68,12 +72,11 @@ Result<std::shared_ptr<GdsFile>> GdsFile::open(std::shared_ptr<const CuFile> cuf
 
 Status GdsFile::confirm(const RegionDescriptor& region) const {
   if (region.fd < 0) return {};
-  struct stat ours {
-  }, now{};
-  if (::fstat(parts_.fd.get(), &ours) != 0 || ::fstat(region.fd, &now) != 0)
+  struct stat now {};
+  if (::fstat(region.fd, &now) != 0)
     return sys::os_error(errno, cat("descriptor ", region.fd, " of a disk region"),
                          "keep the file open while its region is registered");
-  if (now.st_dev == ours.st_dev && now.st_ino == ours.st_ino) return {};
+  if (now.st_dev == identity().device && now.st_ino == identity().inode) return {};
   return error(Code::already_exists,
                cat("descriptor ", region.fd, " is another file than ", parts_.name,
                    ", which is registered under this device id"),

@@ -25,6 +25,7 @@ FileMemory::~FileMemory() {
   check_quiesced();
   if (table_ == nullptr) return;
   record_->registered = false;
+  record_->named.reset();
   table_->remove(record_->id);
 }
 

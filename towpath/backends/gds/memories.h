@@ -48,6 +48,8 @@ class DeviceMemory final : public backend::PieceMemory {
 struct FileRecord : backend::RegisteredRegion {
   using RegisteredRegion::RegisteredRegion;
   std::shared_ptr<GdsFile> file;
+  /// Lives while anything is registered under the same device id.
+  std::shared_ptr<const GdsFile::Identity> named;
   bool registered = true;
 };
 using FileTable = backend::MemoryTable<FileRecord>;

@@ -6,12 +6,12 @@
 
 #include <towpath/backend/path_mode.h>
 #include <towpath/backend/self_connection.h>
+#include <towpath/backend/weak_table.h>
 #include <towpath/backends/posix/dispatcher.h>
 #include <towpath/backends/posix/memories.h>
 #include <towpath/backends/posix/options.h>
 #include <towpath/backends/posix/posix_backend.h>
 #include <towpath/backends/posix/query.h>
-#include <towpath/backends/posix/weak_table.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/format.h>
 #include <towpath/sys/uring.h>

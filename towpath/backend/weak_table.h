@@ -9,7 +9,7 @@
 #include <map>
 #include <memory>
 
-namespace towpath::backends::posix {
+namespace towpath::backend {
 
 template <typename Key, typename Value>
 class WeakTable {
@@ -43,4 +43,4 @@ class WeakTable {
   std::size_t visited_ = 0;
 };
 
-}  // namespace towpath::backends::posix
+}  // namespace towpath::backend

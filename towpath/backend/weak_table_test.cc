@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/backends/posix/weak_table.h>
+#include <towpath/backend/weak_table.h>
 
-namespace towpath::backends::posix {
+namespace towpath::backend {
 namespace {
 
 TEST(WeakTableTest, what_others_hold_is_found_and_what_they_dropped_is_not) {
@@ -32,4 +32,4 @@ TEST(WeakTableTest, what_is_dead_does_not_pile_up) {
 }
 
 }  // namespace
-}  // namespace towpath::backends::posix
+}  // namespace towpath::backend
