@@ -48,7 +48,7 @@ class DeviceMemory final : public backend::PieceMemory {
 struct FileRecord : backend::RegisteredRegion {
   using RegisteredRegion::RegisteredRegion;
   std::shared_ptr<GdsFile> file;
-  /// Lives while anything is registered under the same device id.
+  /// Lives while anything is registered under the same device id, and not revoked.
   std::shared_ptr<const GdsFile::Identity> named;
   bool registered = true;
 };
@@ -64,6 +64,10 @@ class FileMemory final : public backend::PieceMemory {
   ~FileMemory() override;
 
   Bytes key() const override { return backend::key_of(*record_); }
+  /// Its device id may stand for another file: what is under way goes by the open file.
+  void revoke() override {
+    if (table_ != nullptr) record_->named.reset();
+  }
   const FileRecord& record() const noexcept { return *record_; }
   const GdsFile& file() const noexcept { return *record_->file; }
 

@@ -104,6 +104,15 @@ TEST_F(PosixFilesTest, a_device_id_is_free_when_what_it_stood_for_is_taken_back)
   }
 }
 
+TEST_F(PosixFilesTest, a_device_id_is_free_while_the_last_transfers_of_what_it_stood_for_end) {
+  const auto first = posix.backend->register_memory(file("rw,create:" + path));
+  ASSERT_TRUE(first.ok());
+  const RegionDescriptor other = file("rw,create:" + directory.file("other"));
+  EXPECT_EQ(code_of(other), Code::already_exists);
+  (*first)->revoke();
+  EXPECT_EQ(code_of(other), Code::ok);
+}
+
 TEST_F(PosixFilesTest, a_number_that_went_to_another_file_is_not_confirmed) {
   std::unique_ptr<backend::Memory> made;
   RegionDescriptor region = file("a name");

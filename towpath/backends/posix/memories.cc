@@ -85,6 +85,10 @@ DiskMemory::~DiskMemory() {
   record_->named.reset();
 }
 
+void DiskMemory::revoke() {
+  if (role_ == Role::registration) record_->named.reset();
+}
+
 Bytes DiskMemory::key() const {
   Bytes key;
   append_u64(key, kKeyMagic);

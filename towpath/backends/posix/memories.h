@@ -52,7 +52,7 @@ class LocalMemory final : public backend::PieceMemory {
 struct DiskRecord {
   std::uint64_t id = 0;  ///< what the key carries
   std::shared_ptr<OpenFile> file;
-  /// Lives while anything is registered under the same device id.
+  /// Lives while anything is registered under the same device id, and not revoked.
   std::shared_ptr<const OpenFile::Identity> named;
   RegionDescriptor region;
   bool registered = true;
@@ -69,6 +69,8 @@ class DiskMemory final : public backend::PieceMemory {
 
   /// 16 bytes: a magic number and the id, both little-endian.
   Bytes key() const override;
+  /// Its device id may stand for another file: what is under way goes by the open file.
+  void revoke() override;
   static Result<std::uint64_t> id_from_key(ConstByteSpan key);
 
   OpenFile& file() const noexcept { return *record_->file; }
