@@ -1,8 +1,10 @@
 """LMCache's adapter, called as LMCache's NativeConnectorL2Adapter calls it. With LMCache itself: ./dev engines -k lmcache."""
 import ctypes
 import glob
+import os
 import random
 import select
+import signal
 import threading
 
 import pytest
@@ -181,6 +183,30 @@ def test_a_drained_batch_gives_its_buffers_back_also_while_the_main_thread_waits
         thread.start()
         thread.join()
     assert not refused
+
+
+def test_a_forked_child_is_answered_although_its_parent_was_deleting(tmp_path):
+    children = []
+
+    class Keys:
+
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, index):
+            children.append(os.fork())  # in the midst of the parent's call
+            if children[0] == 0:
+                signal.alarm(60)
+                try:
+                    client.native.submit_batch_delete([key(0)])
+                except NotReady:
+                    os._exit(0)
+                os._exit(1)
+            return key(index)
+
+    with Client(directory=str(tmp_path)) as client:
+        assert client.delete(Keys()) == (True, "", [True])
+        assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0]
 
 
 @pytest.mark.parametrize("params, said", [

@@ -166,3 +166,21 @@ def test_a_forked_child_leaves_the_agent_of_its_parent_alone():
                           known.blocks(50, 1, offset=50)).post().wait()
     assert known.registered
     agent.close()
+
+
+def test_a_forked_child_is_answered_although_its_parent_was_looking_for_messages():
+    agent, children = nixl_agent("forks", nixl_agent_config(backends=["SHM"])), []
+
+    def backends():
+        children.append(os.fork())  # in the midst of the parent's call
+        if children[0] == 0:
+            signal.alarm(TIMEOUT)
+            try:
+                agent.check_remote_xfer_done("forks", b"")
+            except Exception as why:
+                os._exit(0 if "forked" in str(why) else 2)
+            os._exit(1)
+        yield "SHM"
+
+    agent.update_notifs(backends())
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0

@@ -8,8 +8,8 @@ oldest chunks go, but for those that were loaded lately; with LMCache's own `max
 Source of the interface: LMCache 0.5.6, lmcache/v1/distributed/l2_adapters/native_connector_l2_adapter.py.
 """
 import logging
-import threading
 
+from towpath._forks import ForkedLock
 from towpath._keyed import Store, read_settings
 from towpath.errors import NotFound
 
@@ -24,7 +24,7 @@ class TowpathL2:
         settings = read_settings(adapter_params, "adapter_params")
         self._store = Store(settings.directory, settings, _logger, "chunks")
         self._blocks = self._store.blocks
-        self._deleting, self._lock = set(), threading.Lock()  # numbers of batches
+        self._deleting, self._lock = set(), ForkedLock()  # numbers of batches
 
     def event_fd(self):
         """Readable while there is something to drain."""
@@ -42,7 +42,7 @@ class TowpathL2:
     def submit_batch_delete(self, keys):
         """A chunk that went before, for others' sake or since it was damaged, is deleted, too: LMCache counts those that are
         not as still there, and would go on evicting them."""
-        with self._lock:
+        with self._lock.here():
             number = self._blocks.submit_remove(keys)
             self._deleting.add(number)
         return number
@@ -51,7 +51,7 @@ class TowpathL2:
         return [self._completion(number, answers) for number, answers in self._blocks.take_ended()]
 
     def _completion(self, number, answers):
-        with self._lock:  # or it is not noted yet
+        with self._lock.here():  # or it is not noted yet
             is_deleting = number in self._deleting
             self._deleting.discard(number)
         if is_deleting:

@@ -9,9 +9,9 @@ deregistered. Bare addresses are the caller's to keep alive.
 import enum
 import io
 import pickle
-import threading
 
 from towpath import _towpath
+from towpath._forks import ForkedLock
 from towpath.nixl import _bindings as nixlBind
 from towpath.nixl.logging import get_logger
 
@@ -99,7 +99,7 @@ class nixl_agent:
         }
         self.nixl_ops = {"READ": nixlBind.NIXL_READ, "WRITE": nixlBind.NIXL_WRITE}
         self.notifs = {}
-        self._notifs_lock = threading.Lock()  # each update makes another dict of what the last one had
+        self._notifs_lock = ForkedLock()  # each update makes another dict of what the last one had
         self.agent = nixlBind.nixlAgent(agent_name, nixl_conf.for_binding())
         self.plugin_list = self.agent.getAvailPlugins()
         self.plugin_b_options, self.plugin_mem_types = {}, {}
@@ -397,7 +397,7 @@ class nixl_agent:
         return self.agent.getNotifs({}, self._handles(backends))
 
     def update_notifs(self, backends=()):
-        with self._notifs_lock:
+        with self._notifs_lock.here():
             return self._update_notifs(backends)
 
     def _update_notifs(self, backends):
@@ -412,7 +412,7 @@ class nixl_agent:
             lookup_tag = lookup_tag.encode()
         if isinstance(remote_agent_name, bytes):
             remote_agent_name = remote_agent_name.decode("utf-8", "surrogateescape")
-        with self._notifs_lock:
+        with self._notifs_lock.here():
             messages = self._update_notifs(backends).get(remote_agent_name, [])
             for index, message in enumerate(messages):
                 if message.startswith(lookup_tag) if tag_is_prefix else lookup_tag in message:
