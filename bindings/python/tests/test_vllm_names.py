@@ -95,6 +95,18 @@ def test_what_is_said_of_images_and_of_quantization_is_in_the_name(model):
     assert len(names) == 4
 
 
+@pytest.mark.parametrize("model", ["", "mine"])
+def test_other_scales_of_what_encodes_images_have_another_name(tmp_path, model):
+    """--mm-encoder-fp8-scale-path, a file that vLLM itself writes anew with other images (--mm-encoder-fp8-scale-save-path)."""
+    scales, config = tmp_path / "scales.json", fake_vllm.config()
+    names = {naming.name_of_cache(config, 16, model)}
+    config.model_config.multimodal_config = types.SimpleNamespace(mm_encoder_fp8_scale_path=str(scales))
+    for content in (b'{"q": 1.0}', b'{"q": 2.0}'):
+        write(scales, content)
+        names.add(naming.name_of_cache(config, 16, model))
+    assert len(names) == 3
+
+
 @pytest.mark.parametrize("rope,model,is_another", [("longrope", "", True), ("longrope", "mine", True), ("su", "", True),
                                                    ("yarn", "", False)])
 def test_keys_that_are_turned_by_the_longest_request_have_its_length_in_their_name(rope, model, is_another):

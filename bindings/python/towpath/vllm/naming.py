@@ -52,7 +52,9 @@ _OF_IMAGES = ("mm_processor_kwargs", "media_io_kwargs", "video_pruning_rate", "v
 def _configured(config):
     """Beside the model's own configuration, and only what was said: quantization as it is loaded, and images."""
     images = getattr(config, "multimodal_config", None)
+    scales = getattr(images, "mm_encoder_fp8_scale_path", None)
     said = {"quantization_config": getattr(config, "quantization_config", None),
+            "image_scales": digest_of_weights(scales) if scales and os.path.isfile(scales) else scales,
             **{name: getattr(images, name, None) for name in _OF_IMAGES}}
     return {name: str(value) for name, value in said.items() if value}
 
