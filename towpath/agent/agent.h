@@ -96,12 +96,13 @@ class Agent final : public memory::Registrar {
   /// Errors: not_found (a descriptor of `only` is not registered).
   Result<Bytes> metadata(const MetadataOptions& options = {}) const;
   /// Makes a peer known, or updates it: a full metadata replaces what was known, a partial one adds
-  /// to it. Metadata of another incarnation ends the old one's transfers as peer_lost. Of the same
-  /// incarnation these change nothing: a full one that was loaded already or is older than one that
-  /// was, and a partial one that is older than a full one that was. Errors: corrupt or unsupported
-  /// (not metadata of this format), invalid_argument (one's own), not_found (a partial metadata
-  /// without connection info of an unknown peer), unavailable (no backend in common; the message
-  /// says why each was refused).
+  /// to it, and backends that either side has made since they met are connected. Metadata of
+  /// another incarnation ends the old one's transfers as peer_lost. Of the same incarnation these
+  /// change nothing else: a full one that was loaded already or is older than one that was, and a
+  /// partial one that is older than a full one that was. Errors: corrupt or unsupported (not
+  /// metadata of this format), invalid_argument (one's own), not_found (a partial metadata without
+  /// connection info of an unknown peer), unavailable (no backend in common; the message says why
+  /// each was refused).
   Result<AgentIdentity> load_metadata(ConstByteSpan metadata);
   /// All that was wanted of a peer is done: where nothing moves any more its loss is no news. It is
   /// reported as information, not as a warning, and not counted. Until metadata of another

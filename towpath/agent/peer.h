@@ -38,15 +38,17 @@ struct Peer {
   // Guarded by the agent's control mutex.
   std::uint64_t generation = 0;       ///< the newest that was loaded
   std::uint64_t full_generation = 0;  ///< the newest that was not partial; 0: none was
+  InstanceMask full_reachable = 0;    ///< what was reachable when that was loaded
   RemoteRegions regions;
   InstanceMask refusal_advertised =
       0;  ///< backends of which the log knows that they refused a region
 
-  /// Over which notifications travel; kMaxInstances: none carries them. Set once, before or while
-  /// the peer is known to others. Relaxed: the instance itself was published before.
+  /// Over which notifications travel; kMaxInstances: none carries them. Set once where the peer is
+  /// in use: two ways would let them overtake each other. Relaxed: the instance itself was
+  /// published before.
   std::atomic<std::size_t> notification_instance{kMaxInstances};
 
-  /// Ways that were opened. Only grows, and not any more once the peer is in use.
+  /// Ways that were opened. Only grows.
   std::atomic<InstanceMask> reachable{0};
   std::array<PeerPath, kMaxInstances> paths;
 

@@ -34,10 +34,13 @@ Result<RemoteRegions> regions_of(const OpenedMetadata& opened) {
 }
 
 /// A partial one may come before the full one of the same generation. One that is older than a full
-/// one would bring back what the peer took back since.
+/// one would bring back what the peer took back since. The last full one has news where there is a
+/// new path.
 bool is_outdated(const Peer& peer, const AgentMetadata& metadata) {
   if (metadata.partial) return metadata.generation < peer.full_generation;
-  return metadata.generation < peer.generation || metadata.generation == peer.full_generation;
+  const bool was_loaded =
+      metadata.generation == peer.full_generation && peer.reachable.load() == peer.full_reachable;
+  return metadata.generation < peer.generation || was_loaded;
 }
 
 Status unknown(std::string_view name) {
@@ -72,10 +75,11 @@ Status PeerBook::open_path(const PeerPtr& peer, BackendInstance& instance,
   peer->reachable.fetch_or(instance_bit(instance.index));
   const bool notifies =
       instance.backend->capabilities().notifications != backend::Notifications::none;
-  // The first one to oneself; to others the one that also bytes would take.
+  // The first one where the peer is in use; else the one that also bytes would take.
   const std::size_t notifier = peer->notification_instance.load(std::memory_order_relaxed);
+  const bool is_in_use = peer->is_self || peer->generation != 0;
   const bool is_better =
-      peer->is_self ? notifier == kMaxInstances : backends_.is_sooner(instance, notifier);
+      is_in_use ? notifier == kMaxInstances : backends_.is_sooner(instance, notifier);
   if (notifies && is_better) peer->notification_instance = instance.index;
   return {};
 }
@@ -116,6 +120,7 @@ Result<AgentIdentity> PeerBook::load(ConstByteSpan bytes) {
     const auto known = peers_.find(metadata.identity.name);
     PeerPtr peer = known != peers_.end() ? known->second : nullptr;
     const bool usable = peer && peer->identity == metadata.identity && !peer->lost.load();
+    if (usable) open_new_paths(peer, metadata);
     if (usable && is_outdated(*peer, metadata)) return metadata.identity;
     if (!usable) {
       TOWPATH_TRY(PeerPtr fresh, meet(metadata));
@@ -167,6 +172,25 @@ Result<PeerPtr> PeerBook::meet(const AgentMetadata& metadata) {
                  "create the same backend on both sides; `towpath doctor` says what works here");
   }
   return peer;
+}
+
+/// Over backends that one of both sides has made since they met. What was refused then stays so.
+void PeerBook::open_new_paths(const PeerPtr& peer, const AgentMetadata& metadata) {
+  for (const AgentMetadata::Backend& there : metadata.backends) {
+    const auto found = backends_.find(there.name);
+    if (!found.ok() || there.connection_info.empty()) continue;
+    BackendInstance& instance = **found;
+    if ((peer->reachable.load() & instance_bit(instance.index)) != 0) continue;
+    const bool was_refused = engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
+      return !peer->paths[instance.index].refusal.ok();
+    });
+    if (was_refused) continue;
+    if (const Status why = open_path(peer, instance, there.connection_info); !why.ok())
+      context_.log.warning("a new backend does not reach a peer",
+                           {{"peer", to_string(peer->identity)},
+                            {"backend", instance.name},
+                            {"why", why.to_string()}});
+  }
 }
 
 Result<PeerPtr> PeerBook::find_locked(std::string_view name) const {

@@ -70,6 +70,7 @@ class PeerBook {
   Status check_backends(const AgentMetadata& metadata) const;
   Result<PeerPtr> find_locked(std::string_view name) const TOWPATH_REQUIRES(mutex_);
   Result<PeerPtr> meet(const AgentMetadata& metadata);
+  void open_new_paths(const PeerPtr& peer, const AgentMetadata& metadata) TOWPATH_REQUIRES(mutex_);
   /// Why there is no path over the backend; ok: there is one.
   Status open_path(const PeerPtr& peer, BackendInstance& instance, ConstByteSpan connection_info);
   void retire(const PeerPtr& peer, Outcome outcome, const Status& why) TOWPATH_REQUIRES(mutex_);

@@ -85,7 +85,10 @@ std::vector<RecordPtr> PeerBook::update_regions(Peer& peer, const AgentMetadata&
   newer.finish(instances_of(metadata), peer.reachable.load());
   std::vector<RecordPtr> gone = peer.regions.update(std::move(newer), metadata.partial);
   peer.generation = std::max(peer.generation, metadata.generation);
-  if (!metadata.partial) peer.full_generation = metadata.generation;
+  if (!metadata.partial) {
+    peer.full_generation = metadata.generation;
+    peer.full_reachable = peer.reachable.load();
+  }
   context_.note_memory_gone();  // before any memory goes: a post from now on checks its records
   return gone;
 }

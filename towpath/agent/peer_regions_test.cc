@@ -197,5 +197,79 @@ TEST_F(PeerRegionsTest, another_incarnation_is_another_peer) {
   EXPECT_EQ(log.count_of(kRefused), 2U);
 }
 
+/// Two agents, and a backend that one of them makes when they have met.
+class NewBackendTest : public ::testing::Test {
+ protected:
+  NewBackendTest() {
+    first.can.cost.latency = std::chrono::seconds(1);
+    EXPECT_TRUE(registry.add(scripted_type("first", first)).ok());
+    EXPECT_TRUE(registry.add(scripted_type("new", made_later)).ok());
+    left = make("left");
+    right = make("right");
+  }
+  std::unique_ptr<Agent> make(const std::string& name) {
+    auto agent = *Agent::create({.name = name, .registry = &registry, .clock = &clock});
+    EXPECT_TRUE(agent->add_backend("first").ok());
+    return agent;
+  }
+  void load() {
+    const auto loaded = left->load_metadata(*right->metadata());
+    EXPECT_TRUE(loaded.ok()) << loaded.status().to_string();
+  }
+  Result<Transfer> transfer(const std::string& asked) {
+    TOWPATH_TRY(const PreparedList there,
+                left->prepare_remote("right", Pair::blocks(theirs, 0, 1)));
+    TOWPATH_TRY(const PreparedList here, left->prepare(Pair::blocks(ours, 0, 1)));
+    return left->make_transfer(TransferOp::read, here, there, {.backends = {asked}});
+  }
+
+  const std::vector<std::string> both = {"first", "new"};
+  sys::SystemClock clock;
+  Script first, made_later;
+  backend::Registry registry;
+  std::unique_ptr<Agent> left, right;
+  memory::SharedRegion ours, theirs;
+};
+
+TEST_F(NewBackendTest, a_peers_is_reached_by_its_next_metadata_and_what_moves_goes_on) {
+  ASSERT_TRUE(left->add_backend("new").ok());
+  const auto pool = Pair::pool_of(*left, ours), there = Pair::pool_of(*right, theirs);
+  load();
+  first.is_eager = false;
+  auto under_way = transfer("first");
+  ASSERT_TRUE(under_way.ok()) << under_way.status().to_string();
+  ASSERT_TRUE(under_way->post().ok());
+
+  ASSERT_TRUE(right->add_backend("new").ok());
+  const auto again = right->register_region(theirs);
+  ASSERT_TRUE(again.ok());
+  load();
+  EXPECT_EQ(left->peer("right")->backends, both);
+  const auto made = transfer("new");
+  EXPECT_TRUE(made.ok()) << made.status().to_string();
+  EXPECT_EQ(made_later.imports, std::vector<std::size_t>{1});
+  EXPECT_TRUE(left->notify("right", to_bytes("in order")).ok());
+  EXPECT_EQ(first.notified.size(), 1U) << "by the path that messages took before";
+  ASSERT_EQ(under_way->state(), TransferState::active) << under_way->status().to_string();
+  first.active.front()->complete({});
+  EXPECT_EQ(under_way->outcome(), Outcome::done);
+}
+
+TEST_F(NewBackendTest, ones_own_is_connected_when_a_peers_metadata_is_loaded_again) {
+  ASSERT_TRUE(right->add_backend("new").ok());
+  const auto there = Pair::pool_of(*right, theirs);
+  load();
+  EXPECT_EQ(left->peer("right")->backends, std::vector<std::string>{"first"});
+  ASSERT_TRUE(left->add_backend("new").ok());
+  const auto pool = Pair::pool_of(*left, ours);
+  for (int turn = 0; turn < 2; ++turn) {
+    load();
+    EXPECT_EQ(left->peer("right")->backends, both);
+    const auto made = transfer("new");
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+  }
+  EXPECT_EQ(made_later.connected.size(), 3U) << "each to itself, and one to the other";
+}
+
 }  // namespace
 }  // namespace towpath::agent

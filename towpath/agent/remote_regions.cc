@@ -35,18 +35,18 @@ RemoteRegions::Keys RemoteRegions::keys_of(std::uint64_t row) const {
   return keys;
 }
 
-bool RemoteRegions::has_same_keys(std::uint64_t row, const RemoteRegions& other,
-                                  std::uint64_t other_row) const {
+bool RemoteRegions::has_keys_of(const RemoteRegions& older, std::uint64_t older_row,
+                                std::uint64_t row) const {
   const Shape& mine = shape_of(row);
-  const Shape& theirs = other.shape_of(other_row);
-  if (mine.all_known && theirs.all_known) {
-    return mine.keys == theirs.keys &&
-           std::ranges::equal(bytes_of(mine, row), other.bytes_of(theirs, other_row));
-  }
-  return std::ranges::equal(keys_of(row), other.keys_of(other_row),
-                            [](const auto& a, const auto& b) {
-                              return a.first == b.first && std::ranges::equal(a.second, b.second);
-                            });
+  const Shape& theirs = older.shape_of(older_row);
+  if (mine.keys == theirs.keys && mine.all_known)  // as almost always
+    return std::ranges::equal(bytes_of(mine, row), older.bytes_of(theirs, older_row));
+  const Keys keys = keys_of(row);
+  return std::ranges::all_of(older.keys_of(older_row), [&](const auto& before) {
+    return std::ranges::any_of(keys, [&](const auto& key) {
+      return key.first == before.first && std::ranges::equal(key.second, before.second);
+    });
+  });
 }
 
 template <typename KeyList>
@@ -99,11 +99,14 @@ void RemoteRegions::finish(std::span<const std::size_t> instances, InstanceMask 
   }
 }
 
+/// To its record, which may stand since an older metadata.
 void RemoteRegions::offer(const RegionEntry& entry) const {
+  InstanceMask offered = 0;
   for (const auto& [instance, size] : shape_of(entry.row).keys) {
-    if (instance != kNowhere) entry.record->offered |= instance_bit(instance) & reachable_;
+    if (instance != kNowhere) offered |= instance_bit(instance) & reachable_;
   }
-  entry.record->unasked = entry.record->offered;
+  entry.record->unasked |= offered & ~entry.record->offered;
+  entry.record->offered |= offered;
 }
 
 std::vector<RecordPtr> RemoteRegions::update(RemoteRegions newer, bool partial) {
@@ -119,11 +122,12 @@ std::vector<RecordPtr> RemoteRegions::update(RemoteRegions newer, bool partial) 
       RegionEntry* const before = index_.find_exactly(entry);
       if (before == nullptr) continue;
       advertised_again[static_cast<std::size_t>(before - index_.entries().data())] = true;
-      if (newer.has_same_keys(entry.row, *this, before->row)) {
-        entry.record = before->record;
-      } else {
+      if (!newer.has_keys_of(*this, before->row, entry.row)) {
         let_go(*before);
+        continue;
       }
+      entry.record = before->record;
+      if (entry.record) newer.offer(entry);
     }
   }
   for (std::size_t i = 0; i < advertised_again.size(); ++i) {

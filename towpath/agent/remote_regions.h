@@ -30,8 +30,9 @@ class RemoteRegions {
   void finish(std::span<const std::size_t> instances, InstanceMask reachable);
 
   /// Takes the place of what an older metadata reported, or with `partial` adds to it. What is
-  /// reported again unchanged keeps its record, and with it what was prepared against it. Returns
-  /// the records that do not stand any more, which are stale from now on.
+  /// reported again with the keys that it had, or with more of other backends, keeps its record,
+  /// and with it what was prepared against it. Returns the records that do not stand any more,
+  /// which are stale from now on.
   std::vector<RecordPtr> update(RemoteRegions newer, bool partial);
 
   /// What covers `what`, with its record, made if need be; null: nothing does. Valid until the next
@@ -68,7 +69,8 @@ class RemoteRegions {
   ConstByteSpan bytes_of(const Shape& shape, std::uint64_t row) const;
   /// Without those of backends that are not here.
   Keys keys_of(std::uint64_t row) const;
-  bool has_same_keys(std::uint64_t row, const RemoteRegions& other, std::uint64_t other_row) const;
+  /// Whether all keys of the older row stand in this one; it may have more.
+  bool has_keys_of(const RemoteRegions& older, std::uint64_t older_row, std::uint64_t row) const;
   /// `keys`: pairs of a number and bytes.
   template <typename KeyList>
   std::uint64_t add_row(const KeyList& keys);

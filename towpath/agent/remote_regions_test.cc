@@ -111,6 +111,18 @@ TEST(RemoteRegionsTest, keys_of_backends_that_are_not_here_change_nothing) {
   EXPECT_EQ(find(regions, 0), stays);
 }
 
+TEST(RemoteRegionsTest, a_record_stays_that_more_backends_have_a_key_of) {
+  RemoteRegions regions = metadata({{.address = 0}}, kOneIsNot);
+  const RecordPtr stays = find(regions, 0);
+  stays->unasked = 0;
+  EXPECT_THAT(regions.update(metadata({{.address = 0}}), false), IsEmpty());
+  EXPECT_EQ(find(regions, 0), stays);
+  EXPECT_FALSE(stays->stale);
+  EXPECT_EQ(stays->offered, kBoth);
+  EXPECT_EQ(stays->unasked, instance_bit(5)) << "the other was asked already";
+  EXPECT_EQ(key_of(regions, 0, 5), "other");
+}
+
 TEST(RemoteRegionsTest, regions_of_one_place_differ_by_their_objects) {
   RemoteRegions regions = metadata({{.address = 0, .object = "b"}, {.address = 0, .object = "a"}});
   EXPECT_EQ(regions.size(), 2U);
