@@ -55,6 +55,7 @@ Status AgentCore::add_backend(std::string_view type, const backend::Params& para
   BackendInstance& instance = *made;
   registrations.advertise(instance);
   backends.publish(std::move(made));
+  registrations.note_published();
   watched.fd = -1;
   return peers.open_own(instance);
 }

@@ -12,6 +12,10 @@ namespace towpath::agent {
 void Registrations::advertise(const BackendInstance& instance) {
   run::MutexLock lock(mutex_);
   if (!instance.connection_info.empty()) rows_.advertise(instance.index);
+}
+
+void Registrations::note_published() {
+  run::MutexLock lock(mutex_);
   ++generation_;
 }
 

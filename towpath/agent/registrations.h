@@ -33,8 +33,10 @@ class Registrations {
       : context_(context), backends_(backends), engine_(engine) {}
 
   /// Peers are given keys of this backend from now on, if it has connection info. Before it is
-  /// published.
+  /// published, so that no region is registered with it unseen.
   void advertise(const BackendInstance& instance);
+  /// And then: metadata names it from now on, and is newer than what was asked for in between.
+  void note_published();
 
   /// The regions are moved from. All of them, or none. Errors: Agent::register_regions().
   Result<std::vector<memory::Registration>> add(std::span<memory::SharedRegion> regions,

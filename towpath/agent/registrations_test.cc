@@ -38,6 +38,21 @@ TEST(RegistrationsTest, metadata_changes_when_regions_do_and_only_then) {
   EXPECT_EQ(parts.registrations->metadata({})->size(), empty.size());
 }
 
+TEST(RegistrationsTest, metadata_names_a_backend_also_if_it_was_asked_for_while_that_was_made) {
+  Script script, second;
+  AgentParts parts("one", script);
+  ASSERT_TRUE(parts.registry.add(scripted_type("second", second)).ok());
+  auto made = *parts.backends->make("second", {}, *parts.engine);
+  parts.registrations->advertise(*made);
+  const auto meanwhile = decode_metadata(*parts.registrations->metadata({}));
+  parts.backends->publish(std::move(made));
+  parts.registrations->note_published();
+  const auto afterwards = decode_metadata(*parts.registrations->metadata({}));
+  EXPECT_EQ(meanwhile->backends.size(), 1U);
+  EXPECT_EQ(afterwards->backends.size(), 2U);
+  EXPECT_GT(afterwards->generation, meanwhile->generation);
+}
+
 TEST(RegistrationsTest, what_is_not_registered_is_named_by_its_index) {
   Script script;
   AgentParts parts("one", script);

@@ -28,6 +28,7 @@ struct AgentParts {
     auto instance = *backends->make("scripted", {}, *engine);
     registrations->advertise(*instance);
     backends->publish(std::move(instance));
+    registrations->note_published();
   }
   ~AgentParts() {
     context->closed = true;
