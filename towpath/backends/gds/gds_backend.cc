@@ -1,6 +1,6 @@
+#include <towpath/backend/device_ids.h>
 #include <towpath/backend/path_mode.h>
 #include <towpath/backend/self_connection.h>
-#include <towpath/backend/weak_table.h>
 #include <towpath/backends/gds/dispatcher.h>
 #include <towpath/backends/gds/gds_backend.h>
 #include <towpath/backends/gds/options.h>
@@ -81,15 +81,13 @@ class GdsBackend final : public Backend {
  private:
   Result<std::unique_ptr<Memory>> register_device(const RegionDescriptor& region);
   Result<std::unique_ptr<Memory>> register_file(const RegionDescriptor& region);
-  Result<std::shared_ptr<const GdsFile::Identity>> name_file(std::uint64_t device_id,
-                                                             const GdsFile& file);
 
   const AgentIdentity self_;
   const Capabilities capabilities_ = gds_capabilities();
   const Parts parts_;
   Places places_;
   FileTable files_;
-  WeakTable<std::uint64_t, const GdsFile::Identity> names_;  // by device id
+  DeviceIds<GdsFile::Identity> device_ids_;
   Dispatcher dispatcher_;
 };
 
@@ -115,27 +113,11 @@ Result<std::unique_ptr<Memory>> GdsBackend::register_device(const RegionDescript
 
 Result<std::unique_ptr<Memory>> GdsBackend::register_file(const RegionDescriptor& region) {
   TOWPATH_TRY(auto file, places_.open(region));
-  TOWPATH_TRY(auto named, name_file(region.device_id, *file));
+  TOWPATH_TRY(auto named, device_ids_.take(region.device_id, file->identity(), file->name()));
   auto record = files_.add(region);
   record->file = std::move(file);
   record->named = std::move(named);
   return std::make_unique<FileMemory>(&dispatcher_, std::move(record), &files_);
-}
-
-// A transfer names a device id and an offset: of two files under one id it cannot say which.
-Result<std::shared_ptr<const GdsFile::Identity>> GdsBackend::name_file(std::uint64_t device_id,
-                                                                       const GdsFile& file) {
-  auto named = names_.find(device_id);
-  if (named == nullptr) {
-    named = std::make_shared<const GdsFile::Identity>(file.identity());
-    names_.put(device_id, named);
-  }
-  if (*named == file.identity()) return named;
-  return error(
-      Code::already_exists,
-      cat("device id ", device_id, " stands for another file, or another way to open it, than ",
-          file.name()),
-      "give each file a device id of its own, or take back what is registered under this one");
 }
 
 // A user may have closed a file that is registered, and opened another, which has its number now.

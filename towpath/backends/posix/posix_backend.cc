@@ -4,6 +4,7 @@
 
 #include <sys/stat.h>
 
+#include <towpath/backend/device_ids.h>
 #include <towpath/backend/path_mode.h>
 #include <towpath/backend/self_connection.h>
 #include <towpath/backend/weak_table.h>
@@ -84,8 +85,6 @@ class PosixBackend final : public Backend {
   Result<std::unique_ptr<Memory>> register_host(const RegionDescriptor& region);
   Result<std::unique_ptr<Memory>> register_file(const RegionDescriptor& region);
   Result<std::shared_ptr<OpenFile>> open_file(const OpenFile::Source& source);
-  Result<std::shared_ptr<const OpenFile::Identity>> name_file(std::uint64_t device_id,
-                                                              const OpenFile& file);
   std::string describe_buffer(const LocalMemory& memory, const OpenFile& file) const;
 
   const AgentIdentity self_;
@@ -98,7 +97,7 @@ class PosixBackend final : public Backend {
   const Held engine_held_;
   Dispatcher dispatcher_;
   WeakTable<OpenFile::Identity, OpenFile> files_;
-  WeakTable<std::uint64_t, const OpenFile::Identity> names_;  // by device id
+  DeviceIds<OpenFile::Identity> device_ids_;
   WeakTable<std::uint64_t, DiskRecord> records_;
   std::uint64_t next_record_ = 1;
 };
@@ -141,7 +140,8 @@ Result<std::unique_ptr<Memory>> PosixBackend::register_file(const RegionDescript
   TOWPATH_TRY(record->file, open_file({.fd = ours.fd ? ours.fd.get() : region.fd,
                                        .name = mode.has_value() ? mode->path : region.key,
                                        .direct_refusal = std::move(ours.direct_refusal)}));
-  TOWPATH_TRY(record->named, name_file(region.device_id, *record->file));
+  TOWPATH_TRY(record->named,
+              device_ids_.take(region.device_id, record->file->identity(), record->file->name()));
   record->id = next_record_++;
   record->region = region;
   records_.put(record->id, record);
@@ -171,22 +171,6 @@ Result<std::shared_ptr<OpenFile>> PosixBackend::open_file(const OpenFile::Source
   log_.debug("file registered", {{"file", file->name()}, {"path", file->describe()}});
   files_.put(identity, file);
   return file;
-}
-
-// A transfer names a device id and an offset: of two files under one id it cannot say which.
-Result<std::shared_ptr<const OpenFile::Identity>> PosixBackend::name_file(std::uint64_t device_id,
-                                                                          const OpenFile& file) {
-  auto named = names_.find(device_id);
-  if (named == nullptr) {
-    named = std::make_shared<const OpenFile::Identity>(file.identity());
-    names_.put(device_id, named);
-  }
-  if (*named == file.identity()) return named;
-  return error(
-      Code::already_exists,
-      cat("device id ", device_id, " stands for another file, or another way to open it, than ",
-          file.name()),
-      "give each file a device id of its own, or take back what is registered under this one");
 }
 
 Result<std::unique_ptr<Memory>> PosixBackend::import_memory(Connection&,
