@@ -4,6 +4,7 @@ import itertools
 import logging
 import os
 import shutil
+import sys
 
 import pytest
 
@@ -36,6 +37,14 @@ def watchdog():
     faulthandler.dump_traceback_later(240, exit=True, file=_terminal[0])
     yield
     faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture
+def switch_interval():
+    """`switch_interval(seconds)`: after that long a thread is made to give up the interpreter's lock, until the test ends."""
+    before = sys.getswitchinterval()
+    yield sys.setswitchinterval
+    sys.setswitchinterval(before)
 
 
 @pytest.fixture(autouse=True)

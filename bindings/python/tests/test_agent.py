@@ -1,7 +1,6 @@
 """The package's own interface: agents, transfers, notifications, errors, the interpreter's lock."""
 import pickle
 import signal
-import sys
 import threading
 import time
 import types
@@ -155,12 +154,9 @@ def test_waiting_for_what_was_not_posted_is_refused(pair):
 
 
 @pytest.fixture
-def polite_threads():
+def polite_threads(switch_interval):
     """Nobody is made to give up the interpreter's lock: another thread runs only when it is given."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1000)
-    yield
-    sys.setswitchinterval(before)
+    switch_interval(1000)
 
 
 def test_waiting_lets_other_threads_run(alone, polite_threads):

@@ -5,7 +5,6 @@ import gc
 import itertools
 import pathlib
 import select
-import sys
 import threading
 import time
 
@@ -406,49 +405,41 @@ def test_the_guide_s_program_runs(capsys):
     assert capsys.readouterr().out == "[('decode', b'got them')]\n"
 
 
-def test_close_comes_back_when_the_turn_of_a_loop_has_ended():
+def test_close_comes_back_when_the_turn_of_a_loop_has_ended(switch_interval):
     def turn_until_over(events):
         while not events.turn()[2]:
             pass
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)  # a turn that gives up the interpreter's lock gives it to close()
-    try:
-        for _ in range(100):
-            agent = towpath.Agent(f"closes-{next(_numbers)}", ["shm"], progress_thread=False)
-            known = agent.register(bytearray(KIB))
-            events = _awaiting.AgentEvents(agent)
-            looping = threading.Thread(target=turn_until_over, args=(events,))
-            looping.start()
-            time.sleep(0)
-            agent.close()
-            assert not known.registered, "a turn kept the agent open"
-            looping.join()
-            events.close()
-    finally:
-        sys.setswitchinterval(before)
+    switch_interval(1e-6)  # a turn that gives up the interpreter's lock gives it to close()
+    for _ in range(100):
+        agent = towpath.Agent(f"closes-{next(_numbers)}", ["shm"], progress_thread=False)
+        known = agent.register(bytearray(KIB))
+        events = _awaiting.AgentEvents(agent)
+        looping = threading.Thread(target=turn_until_over, args=(events,))
+        looping.start()
+        time.sleep(0)
+        agent.close()
+        assert not known.registered, "a turn kept the agent open"
+        looping.join()
+        events.close()
 
 
-def test_close_comes_back_when_a_loop_that_begins_to_watch_has_done_so():
+def test_close_comes_back_when_a_loop_that_begins_to_watch_has_done_so(switch_interval):
     def begin_until_closed(agent):
         with contextlib.suppress(towpath.NotReady):
             while True:
                 _awaiting.AgentEvents(agent).close()
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for _ in range(100):
-            agent = towpath.Agent(f"closes-{next(_numbers)}", ["shm"], progress_thread=False)
-            known = agent.register(bytearray(KIB))
-            beginning = threading.Thread(target=begin_until_closed, args=(agent,))
-            beginning.start()
-            time.sleep(0)
-            agent.close()
-            assert not known.registered, "who began to watch kept the agent open"
-            beginning.join()
-    finally:
-        sys.setswitchinterval(before)
+    switch_interval(1e-6)
+    for _ in range(100):
+        agent = towpath.Agent(f"closes-{next(_numbers)}", ["shm"], progress_thread=False)
+        known = agent.register(bytearray(KIB))
+        beginning = threading.Thread(target=begin_until_closed, args=(agent,))
+        beginning.start()
+        time.sleep(0)
+        agent.close()
+        assert not known.registered, "who began to watch kept the agent open"
+        beginning.join()
 
 
 def test_a_loop_that_was_closed_under_its_awaiters_leaves_nothing(two):

@@ -248,7 +248,7 @@ def test_a_burst_is_taken_while_the_peer_does_not_look():
     assert received(two, len(sent)) == sent
 
 
-def test_messages_are_each_found_once_by_threads_that_look_for_them():
+def test_messages_are_each_found_once_by_threads_that_look_for_them(switch_interval):
     two, count, found = Two(), 2000, []
 
     def look():
@@ -257,18 +257,14 @@ def test_messages_are_each_found_once_by_threads_that_look_for_them():
             if two.theirs.check_remote_xfer_done(two.mine.name, b"block"):
                 found.append(1)
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        threads = [threading.Thread(target=look) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for number in range(count):
-            two.mine.send_notif(two.peer, b"block %d" % number)
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    switch_interval(1e-5)
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(count):
+        two.mine.send_notif(two.peer, b"block %d" % number)
+    for thread in threads:
+        thread.join()
     assert len(found) == count and not any(two.theirs.notifs.values())
 
 
