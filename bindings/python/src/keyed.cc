@@ -44,7 +44,7 @@ struct State {
 };
 
 /// Work that runs nothing of Python's, so that no other thread of it runs: a close() comes before
-/// it or behind it, and never leaves the store to whoever still holds it.
+/// it or behind it, and never leaves the store to another that still holds it.
 template <typename Work>
 auto at_once(const Handle<State>& state, Work&& work) {
   return work(*opened(state));
@@ -90,7 +90,7 @@ class KeyedBlocks {
       return some;
     });
     freed.clear();
-    drop_put_aside();  // the buffers are the caller's now, whoever calls next, and when
+    drop_put_aside();  // the buffers are the caller's now, not when something is called next
     py::list out;
     for (const auto& [id, statuses] : ended) {
       py::list answers;

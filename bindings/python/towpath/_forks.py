@@ -4,7 +4,7 @@ import threading
 
 
 class ForkedLock:
-    """`with lock.here():` A forked child has another lock: whoever had the parent's lets go of that one alone."""
+    """`with lock.here():` A forked child has another lock; a thread that had the parent's lets go of that one alone."""
 
     def __init__(self):
         self._lock, self._process = threading.Lock(), os.getpid()
