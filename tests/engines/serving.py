@@ -201,8 +201,9 @@ def kill_what_is_promised(prefill, decode, tokens, expected, timeout):
     return noticed
 
 
-def hand_over(work, connector, backend, timeout):
-    model, prompts = make_model(work / "model"), [prompt(700 + i, 60 + 83 * i) for i in range(REQUESTS)]
+def hand_over(work, connector, backend, timeout, prompts, expected):
+    """`expected`: what is computed alone; filled by the first that needs it."""
+    model = make_model(work / "model")
     work = pathlib.Path(work, backend)
     work.mkdir()
     with Serve(model, work, "kv_producer", connector, backend) as prefill, \
@@ -211,9 +212,10 @@ def hand_over(work, connector, backend, timeout):
         for server in (prefill, decode):
             server.await_ready()
         say(f"{connector} over {backend}: both servers run")
-        expected = ask_all(decode.url, prompts)
+        if not expected:
+            expected += ask_all(decode.url, prompts)
+            say("computed alone")
         assert decode.handed_over() == 0
-        say("computed alone")
         tokens = hand_all(proxy, decode, prompts, expected)
         assert proxy.counts == {"handed over": REQUESTS, "alone": 0, "given up": 0}, proxy.counts
         say(f"{tokens} tokens handed over")
@@ -233,12 +235,17 @@ def hand_over(work, connector, backend, timeout):
             f"{'' if noticed else '; vLLM itself waits on for a push that was promised'}")
 
 
+def hand_over_each_way(work, connector, timeout=None):
+    prompts, expected = [prompt(700 + i, 60 + 83 * i) for i in range(REQUESTS)], []
+    return "; ".join(hand_over(work, connector, backend, timeout, prompts, expected) for backend in ("shm", "tcp"))
+
+
 def nixl_http(work):
     """Pull: the decode server reads what the prefill server keeps for it."""
-    return "; ".join(hand_over(work, "NixlConnector", backend, None) for backend in ("shm", "tcp"))
+    return hand_over_each_way(work, "NixlConnector")
 
 
 def nixl_push(work):
     """Push: the prefill server writes to where the decode server waits. vLLM 0.32 waits on where the prefill server has
     died, so the proxy gives up, and asks again without."""
-    return "; ".join(hand_over(work, "NixlPushConnector", backend, 30) for backend in ("shm", "tcp"))
+    return hand_over_each_way(work, "NixlPushConnector", 20)
