@@ -19,6 +19,12 @@ Result<bool> File::in_use() {
   return error(Code::unsupported, cat("'", printable(path(), 256), "' takes no marks"));
 }
 
+Status sync_and_drop_cache(File& file, const FdRange& range) {
+  TOWPATH_TRY(file.sync());
+  file.drop_cache(range);
+  return {};
+}
+
 Status read_exactly(File& file, ByteSpan into, std::uint64_t offset) {
   std::size_t done = 0;
   while (done < into.size()) {

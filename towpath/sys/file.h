@@ -26,7 +26,7 @@ struct FileIdentity {
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
-/// Where a file lies in its descriptor.
+/// Where a file lies in its descriptor, or some of its bytes in a file.
 struct FdRange {
   std::uint64_t begin = 0;
   std::uint64_t size_bytes = UINT64_MAX;
@@ -50,6 +50,11 @@ class File {
   /// Lets the disk begin with what was written, so that the sync() that comes has less to wait for.
   /// A hint: it promises nothing, and what goes wrong is reported by sync().
   virtual void start_sync() {}
+  /// Forgets what the page cache has of these bytes, but for what the disk has yet to be given:
+  /// what is read next comes from the disk. Linux takes a page for written when a sync()
+  /// failed, although the disk never got it; this shows which. Best effort: a page that somebody
+  /// maps stays.
+  virtual void drop_cache(const FdRange& range) { (void)range; }
   /// Keeps the file for this opening of it until this process closes it, whatever children it has
   /// forked; at the process's end until they have ended too (flock(2)). Others that ask, in this
   /// process or another, are refused; one that does not ask is kept from nothing. Errors:
@@ -95,6 +100,10 @@ class File {
 Status read_exactly(File& file, ByteSpan into, std::uint64_t offset);
 /// Writes all of `from`. Errors: the File's, with how far it came.
 Status write_exactly(File& file, ConstByteSpan from, std::uint64_t offset);
+
+/// Syncs, and drops what the page cache has of these bytes: what is read next is on the disk, also
+/// when a sync of an earlier life failed. Errors: those of syncing; then nothing is dropped.
+Status sync_and_drop_cache(File& file, const FdRange& range = {});
 
 struct OpenFile {
   bool writable = false;   ///< for reading and writing; otherwise reading only

@@ -28,6 +28,14 @@ Result<std::size_t> FileRange::write_at(ConstByteSpan from, std::uint64_t offset
   return parts_.whole->write_at(from.first(length), range.begin + offset);
 }
 
+void FileRange::drop_cache(const FdRange& range) {
+  const FdRange& all = parts_.range;
+  if (range.begin >= all.size_bytes) return;
+  parts_.whole->drop_cache(
+      {.begin = all.begin + range.begin,
+       .size_bytes = std::min(range.size_bytes, all.size_bytes - range.begin)});
+}
+
 Status FileRange::resize(std::uint64_t size_bytes) {
   if (size_bytes == parts_.range.size_bytes) return {};
   return error(Code::unsupported, cat(quoted_path(path()), " has ", parts_.range.size_bytes,

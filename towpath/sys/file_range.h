@@ -27,6 +27,7 @@ class FileRange final : public File {
   Result<std::size_t> write_at(ConstByteSpan from, std::uint64_t offset) override;
   Status sync() override { return parts_.whole->sync(); }
   void start_sync() override { parts_.whole->start_sync(); }
+  void drop_cache(const FdRange& range) override;
   /// Those of the whole.
   Status lock() override { return parts_.whole->lock(); }
   Status lock_for_process() override { return parts_.whole->lock_for_process(); }

@@ -18,10 +18,24 @@ namespace towpath::sys::internal {
 
 /// A file's bytes, with or without names.
 struct Content {
+  static constexpr std::size_t kPage = 4096;
+
   Bytes live;
-  Bytes saved;               ///< what a crash leaves
-  std::weak_ptr<void> lock;  ///< lives as long as the open file that has it
+  Bytes saved;                 ///< what a crash leaves
+  std::set<std::size_t> lost;  ///< pages that only `live` has, until they are written again
+  std::weak_ptr<void> lock;    ///< lives as long as the open file that has it
   std::uint64_t failed_write_backs = 0;
+
+  bool is_saved(std::size_t page) const;
+  /// All but what is lost.
+  void save();
+  /// What is not saved, and begins before `end`, is lost; the others are saved.
+  void lose(std::uint64_t end);
+  /// What is lost of these bytes is as it was saved.
+  void drop_lost(const FdRange& range);
+  /// As it was saved; nothing is lost.
+  void go_back();
+  void resize(std::uint64_t size_bytes);
 };
 
 struct MemoryDisk {

@@ -19,6 +19,13 @@ void flip_bit(ByteSpan bytes, std::uint64_t bit) {
   bytes[bit / 8 % bytes.size()] ^= static_cast<std::byte>(1u << bit % 8);
 }
 
+/// `into` stays as long as it is; what `from` lacks is zeros.
+void copy_page(const Bytes& from, Bytes& into, std::size_t page) {
+  const std::size_t begin = page * Content::kPage;
+  const std::size_t end = std::min(begin + Content::kPage, into.size());
+  for (std::size_t at = begin; at < end; ++at) into[at] = at < from.size() ? from[at] : std::byte{};
+}
+
 class MemoryFile final : public File {
  public:
   explicit MemoryFile(MemoryFileParts parts)
@@ -64,10 +71,20 @@ class MemoryFile final : public File {
     TOWPATH_TRY(check_alive());
     const auto fault = parts_.disk->strike(FileOp::sync, path());
     if (fault && fault->effect == FileEffect::fail) return failed("sync", fault->errno_value);
-    const std::uint64_t failures = parts_.content->failed_write_backs;
+    Content& content = *parts_.content;
+    if (fault && fault->effect == FileEffect::lose) {
+      content.lose(fault->bytes == 0 ? UINT64_MAX : fault->bytes);
+      ++content.failed_write_backs;
+    }
+    const std::uint64_t failures = content.failed_write_backs;
     if (std::exchange(reported_, failures) != failures) return failed("sync", EIO);
-    if (!fault || fault->effect != FileEffect::forget) parts_.content->saved = parts_.content->live;
+    if (!fault || fault->effect != FileEffect::forget) content.save();
     return {};
+  }
+
+  void drop_cache(const FdRange& range) override {
+    const std::lock_guard lock(parts_.disk->mutex);
+    if (check_alive().ok()) parts_.content->drop_lost(range);
   }
 
   void start_sync() override {
@@ -126,6 +143,9 @@ class MemoryFile final : public File {
     if (from.empty()) return {};
     live.resize(std::max<std::uint64_t>(live.size(), offset + from.size()));
     std::memcpy(live.data() + offset, from.data(), from.size());
+    std::set<std::size_t>& lost = parts_.content->lost;
+    lost.erase(lost.lower_bound(offset / Content::kPage),
+               lost.upper_bound((offset + from.size() - 1) / Content::kPage));
     return ByteSpan(live).subspan(offset, from.size());
   }
 
@@ -137,7 +157,7 @@ class MemoryFile final : public File {
     if (op == FileOp::preallocate && size_bytes <= live.size()) return {};
     if (size_bytes > kLargestFile) return failed(verb, EFBIG);
     if (size_bytes > parts_.disk->room_for(*parts_.content)) return failed(verb, ENOSPC);
-    live.resize(size_bytes);
+    parts_.content->resize(size_bytes);
     return {};
   }
 
@@ -148,6 +168,48 @@ class MemoryFile final : public File {
 };
 
 }  // namespace
+
+bool Content::is_saved(std::size_t page) const {
+  const std::size_t begin = page * kPage;
+  const std::size_t end = std::min(begin + kPage, live.size());
+  return end <= saved.size() &&
+         std::memcmp(live.data() + begin, saved.data() + begin, end - begin) == 0;
+}
+
+void Content::save() {
+  Bytes before;
+  if (!lost.empty()) before = saved;
+  saved = live;
+  for (const std::size_t page : lost) copy_page(before, saved, page);
+}
+
+void Content::lose(std::uint64_t end) {
+  for (std::size_t page = 0; page * kPage < std::min<std::uint64_t>(end, live.size()); ++page)
+    if (!is_saved(page)) lost.insert(page);
+  save();
+}
+
+void Content::drop_lost(const FdRange& range) {
+  for (auto page = lost.begin(); page != lost.end();) {
+    const std::uint64_t begin = *page * kPage;
+    if (begin < range.begin || begin - range.begin >= range.size_bytes) {
+      ++page;
+      continue;
+    }
+    copy_page(saved, live, *page);
+    page = lost.erase(page);
+  }
+}
+
+void Content::go_back() {
+  live = saved;
+  lost.clear();
+}
+
+void Content::resize(std::uint64_t size_bytes) {
+  live.resize(size_bytes);
+  lost.erase(lost.lower_bound((size_bytes + kPage - 1) / kPage), lost.end());
+}
 
 std::unique_ptr<File> make_memory_file(MemoryFileParts parts) {
   return std::make_unique<MemoryFile>(std::move(parts));

@@ -36,14 +36,13 @@ namespace {
 
 /// Pages in which the two differ are written, or not.
 void write_some(internal::Content& content, const std::function<bool()>& survives) {
-  constexpr std::size_t kPage = 4096;
+  constexpr std::size_t kPage = internal::Content::kPage;
   const Bytes& live = content.live;
   Bytes& saved = content.saved;
   for (std::size_t at = 0; at < live.size(); at += kPage) {
     const std::size_t end = std::min(at + kPage, live.size());
-    const bool is_saved =
-        end <= saved.size() && std::memcmp(live.data() + at, saved.data() + at, end - at) == 0;
-    if (is_saved || !survives()) continue;
+    const std::size_t page = at / kPage;
+    if (content.is_saved(page) || content.lost.contains(page) || !survives()) continue;
     saved.resize(std::max(saved.size(), end));
     std::memcpy(saved.data() + at, live.data() + at, end - at);
   }
@@ -60,7 +59,7 @@ void MemoryFileSystem::crash(const std::function<bool()>& survives) {
   disk_->directory_locks.clear();
   for (auto& [name, content] : disk_->names) {
     if (survives) write_some(*content, survives);
-    content->live = content->saved;
+    content->go_back();
     content->lock.reset();
   }
 }
@@ -70,7 +69,7 @@ void MemoryFileSystem::fail_write_back(const std::string& path) {
   const auto found = disk_->names.find(path);
   if (found == disk_->names.end()) return;
   internal::Content& content = *found->second;
-  content.live = content.saved;
+  content.go_back();
   ++content.failed_write_backs;
 }
 
@@ -101,7 +100,7 @@ Result<std::unique_ptr<File>> MemoryFileSystem::open(const std::string& path,
     if (!options.create) return failed(options.directory ? ENOTDIR : ENOENT);
     found = disk_->names.emplace(path, std::make_shared<internal::Content>()).first;
   }
-  if (options.truncate) found->second->live.clear();
+  if (options.truncate) found->second->resize(0);
   return internal::make_memory_file(
       {.disk = disk_,
        .content = found->second,

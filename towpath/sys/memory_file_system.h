@@ -44,6 +44,9 @@ enum class FileEffect {
   torn,      ///< write: only `bytes` bytes land, but the call claims all of them
   flip_bit,  ///< read or write: bit number `bit` of the bytes moved is inverted
   forget,    ///< sync: claims success and saves nothing
+  /// sync: fails as Linux does. Of the first `bytes` bytes, or of all where that is 0, what was not
+  /// synced can be read until drop_cache() and is saved by no later sync; what is behind is saved.
+  lose,
 };
 
 /// Strikes the nth call (counted from inject(), 1 is the next) of one kind, and `times` - 1 after

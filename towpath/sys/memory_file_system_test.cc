@@ -175,6 +175,39 @@ TEST_F(MemoryFileSystemTest, a_failed_write_back_is_reported_once_to_each_openin
   EXPECT_TRUE(first->sync().ok());
 }
 
+TEST_F(MemoryFileSystemTest, what_a_sync_lost_is_read_until_the_cache_is_dropped_and_never_saved) {
+  const std::string page(4096, 'a');
+  const auto file = make("f", page + page + page);
+  ASSERT_TRUE(file->sync().ok());
+  const auto other = disk_.open("f", {}).value();
+  ASSERT_TRUE(write_exactly(*file, as_bytes("lost"), 0).ok());
+  ASSERT_TRUE(write_exactly(*file, as_bytes("anew"), 4096).ok());
+  ASSERT_TRUE(write_exactly(*file, as_bytes("kept"), 8192).ok());
+  disk_.inject({.on = FileOp::sync, .effect = FileEffect::lose, .bytes = 8192});
+  EXPECT_EQ(file->sync().code(), Code::io_error);
+  EXPECT_EQ(other->sync().code(), Code::io_error) << "each opening learns of it";
+  EXPECT_EQ(content("f").substr(0, 4), "lost");
+  ASSERT_TRUE(write_exactly(*file, as_bytes("b"), 4096 + 4).ok());  // all of its page is written
+  ASSERT_TRUE(sync_and_drop_cache(*file, {.begin = 4096}).ok());
+  EXPECT_EQ(content("f").substr(0, 4), "lost") << "it lies before that";
+  ASSERT_TRUE(sync_and_drop_cache(*file).ok());
+  Bytes found(3 * 4096);
+  ASSERT_TRUE(read_exactly(*file, found, 0).ok());
+  EXPECT_EQ(as_text(found).substr(0, 5), "aaaaa");
+  EXPECT_EQ(as_text(found).substr(4096, 6), "anewba");
+  EXPECT_EQ(as_text(found).substr(8192, 5), "kepta");
+}
+
+TEST_F(MemoryFileSystemTest, what_a_sync_lost_is_gone_after_a_crash) {
+  const auto file = make("f", "lost");
+  ASSERT_TRUE(disk_.sync_directory(".").ok());
+  disk_.inject({.on = FileOp::sync, .effect = FileEffect::lose});
+  EXPECT_EQ(file->sync().code(), Code::io_error);
+  EXPECT_TRUE(file->sync().ok());
+  disk_.crash([] { return true; });
+  EXPECT_EQ(content("f"), std::string(4, '\0')) << "a hole";
+}
+
 TEST_F(MemoryFileSystemTest, open_files_outlive_the_disk_object) {
   std::unique_ptr<File> file;
   {

@@ -67,6 +67,19 @@ void SystemFile::start_sync() {
   (void)::sync_file_range(fd(), 0, 0, SYNC_FILE_RANGE_WRITE);  // up to the end
 }
 
+// A folio that reaches beyond the range stays as it is (mapping_try_invalidate() in mm/truncate.c):
+// both ends are moved to where the largest begins, 2^11 pages (MAX_XAS_ORDER).
+void SystemFile::drop_cache(const FdRange& range) {
+  const std::uint64_t largest = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) << 11U;
+  const std::uint64_t begin = range.begin / largest * largest;
+  const auto end = checked_add(range.begin, range.size_bytes);
+  const bool has_end = end && *end <= INT64_MAX - largest;
+  const std::uint64_t length =  // 0: up to the end of the file
+      has_end ? (*end + largest - 1) / largest * largest - begin : 0;
+  (void)::posix_fadvise(fd(), static_cast<off_t>(begin), static_cast<off_t>(length),
+                        POSIX_FADV_DONTNEED);
+}
+
 // A child that was forked meanwhile has the descriptor too, and would keep the file.
 SystemFile::~SystemFile() {
   if (!locked_by_ || !locked_by_->is_this()) return;

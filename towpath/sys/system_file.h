@@ -30,6 +30,7 @@ class SystemFile final : public File {
   Result<std::size_t> write_at(ConstByteSpan from, std::uint64_t offset) override;
   Status sync() override;
   void start_sync() override;
+  void drop_cache(const FdRange& range) override;
   Status lock() override;
   Status lock_for_process() override;
   Status mark_in_use() override;

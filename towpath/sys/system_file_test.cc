@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -52,6 +53,45 @@ TEST(SystemFileTest, a_plain_file_is_waited_for_once_it_is_open) {
     EXPECT_EQ(flags & O_NONBLOCK, 0) << "io_uring of Linux before 6.5 would end its I/Os (EAGAIN)";
     EXPECT_EQ(flags & O_ACCMODE, O_RDWR);
     EXPECT_EQ((flags & O_DIRECT) != 0, (*file)->direct());
+  }
+}
+
+/// How many of these bytes the page cache has, in pages; nothing: it cannot be asked.
+std::optional<std::size_t> pages_in_cache(int fd, std::size_t offset, std::size_t length) {
+  void* const at = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset));
+  if (at == MAP_FAILED) return std::nullopt;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> is_there((length + page - 1) / page);
+  const bool could = ::mincore(at, length, is_there.data()) == 0;
+  (void)::munmap(at, length);
+  if (!could) return std::nullopt;
+  return static_cast<std::size_t>(
+      std::ranges::count_if(is_there, [](unsigned char one) { return (one & 1U) != 0; }));
+}
+
+// ext4 and XFS have written it in folios that begin before the range and end behind it.
+TEST(SystemFileTest, what_is_dropped_from_the_cache_is_read_from_the_disk) {
+  constexpr std::size_t kBytes = std::size_t{4} << 20U, kBegin = 256 << 10U, kLength = 64 << 10U;
+  auto directory = TemporaryDirectory::create("/var/tmp");
+  ASSERT_TRUE(directory.ok());
+  SystemFileSystem files;
+  const Bytes bytes(kBytes, std::byte{7});
+  for (const bool is_control : {true, false}) {
+    auto file = files.open(directory->file("f"), {.writable = true, .create = true});
+    ASSERT_TRUE(file.ok());
+    ASSERT_TRUE(write_exactly(**file, bytes, 0).ok());
+    if (is_control) {
+      ASSERT_TRUE((*file)->sync().ok());
+      ASSERT_EQ(::posix_fadvise((*file)->fd(), 0, 0, POSIX_FADV_DONTNEED), 0);
+    } else {
+      ASSERT_TRUE(sync_and_drop_cache(**file, {.begin = kBegin, .size_bytes = kLength}).ok());
+    }
+    const auto pages = pages_in_cache((*file)->fd(), kBegin, kLength);
+    if (is_control && pages != 0U) GTEST_SKIP() << "the file system keeps what it has in memory";
+    EXPECT_EQ(pages, 0U);
+    Bytes found(kBytes);
+    ASSERT_TRUE(read_exactly(**file, found, 0).ok());
+    EXPECT_EQ(found, bytes);
   }
 }
 
