@@ -165,7 +165,7 @@ class BlockStore {
   Status ask_to_write();
   std::vector<IndexedSegment> read_checkpoint(const std::vector<std::string>& names);
   Status recover_segment(const std::string& file_name, std::vector<IndexedSegment>& known);
-  Status scan(Segment& segment, std::uint64_t from);
+  Status scan(Segment& segment, std::uint64_t from, const Status& settled);
   void note(const Record& record, const SegmentName& segment, std::uint64_t offset);
   void forget_segment(std::uint64_t number);
   void report_there(BlockHash hash);

@@ -142,7 +142,8 @@ TEST(BlockStoreCrashTest, lives_end_in_any_way_one_after_the_other_and_keep_what
       if (what >= 30 && what < 35) (void)store->remove(hash);
       if (what >= 35 && what < 45) (void)store->sync();
       if (what == 45) (void)store->checkpoint();
-      if (what == 46) files.inject({.on = FileOp::sync});
+      const FileEffect how = random() % 2 == 0 ? FileEffect::fail : FileEffect::lose;
+      if (what == 46) files.inject({.on = FileOp::sync, .effect = how});
       if (what < 47 || what > 49) continue;
       const std::set<BlockHash> acknowledged = acknowledged_by(*store);
       files.heal();

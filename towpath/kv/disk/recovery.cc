@@ -172,6 +172,14 @@ Status BlockStore::recover_segment(const std::string& file_name,
   const auto indexed = std::ranges::find(known, segment.name(), &IndexedSegment::name);
   const bool is_indexed = indexed != known.end() && indexed->end <= segment.end();
   const std::uint64_t number = segment.name().number;
+  // Of those in the index all but the newest had ended, and there is nothing behind their ends.
+  const bool had_ended = is_indexed && std::ranges::any_of(known, [&](const IndexedSegment& other) {
+                           return other.name.number > number;
+                         });
+  const Status settled = had_ended ? Status() : segment.settle();
+  if (!had_ended && settled.ok()) {
+    TOWPATH_TRY(segment, Segment::open(files_, options_.directory, file_name));
+  }
   if (is_indexed) {
     for (const IndexedBlock& block : indexed->blocks) {
       if (block.offset % kSegmentPage != 0 ||
@@ -182,15 +190,11 @@ Status BlockStore::recover_segment(const std::string& file_name,
     }
   }
   if (options_.direct) figures_.direct_refusal = segment.go_direct(files_);
-  // Of those in the index all but the newest had ended, and there is nothing behind their ends.
-  const bool had_ended = is_indexed && std::ranges::any_of(known, [&](const IndexedSegment& other) {
-                           return other.name.number > number;
-                         });
   Status scanned;
   if (had_ended)
     segment.note_end(indexed->end);
   else
-    scanned = scan(segment, is_indexed ? indexed->end : 0);
+    scanned = scan(segment, is_indexed ? indexed->end : 0, settled);
   if (scanned.ok()) segment.give_back_space(files_);
   segments_.emplace(number, std::move(segment));
   return scanned;
@@ -198,9 +202,9 @@ Status BlockStore::recover_segment(const std::string& file_name,
 
 // Proves the bytes too: after a loss of power a header may be there without them. Those that cannot
 // be read now are held against the digest when somebody wants them, as those that the index knows.
-Status BlockStore::scan(Segment& segment, std::uint64_t from) {
+Status BlockStore::scan(Segment& segment, std::uint64_t from, const Status& settled) {
   Bytes bytes;
-  return segment.scan(from, [&](const Record& record, std::uint64_t offset) {
+  return segment.scan(from, settled, [&](const Record& record, std::uint64_t offset) {
     if (record.kind == RecordKind::block) {
       bytes.resize(record.length);
       if (segment.read(offset, bytes).ok() && !check_bytes(record.digest, bytes).ok()) {

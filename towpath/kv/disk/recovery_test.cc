@@ -9,6 +9,7 @@
 namespace towpath::kv {
 namespace {
 
+using sys::FileEffect;
 using sys::FileOp;
 using testing::open_store;
 
@@ -26,7 +27,7 @@ TEST_F(RecoveryTest, a_checkpoint_saves_the_look_at_what_it_knows) {
   store = open_store(files_, small);
   EXPECT_EQ(store->figures().from_index, 10U);
   EXPECT_EQ(store->figures().from_scan, 3U);
-  EXPECT_LT(files_.calls(FileOp::read) - reads, 12U);
+  EXPECT_LT(files_.calls(FileOp::read) - reads, 13U);
   expect_all(*store, 1, 13);
 }
 
@@ -36,6 +37,42 @@ TEST_F(RecoveryTest, what_a_killed_life_left_unsynced_is_on_the_disk_when_it_is_
   store.reset();
   store = open_store(files_);
   EXPECT_TRUE(store->is_acknowledged(1));
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  files_.crash();
+  expect_all(*open_store(files_), 1, 3);
+}
+
+// Linux takes the pages of a sync that failed for written: the next sync succeeds, and has not
+// written them.
+TEST_F(RecoveryTest, what_a_failed_sync_left_in_the_page_cache_alone_is_not_found) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  put(*store, 4, 6);
+  files_.inject({.on = FileOp::sync, .effect = FileEffect::lose});
+  ASSERT_FALSE(store->sync().ok());
+  store.reset();
+  store = open_store(files_);
+  expect_all(*store, 1, 3);
+  for (BlockHash hash = 4; hash <= 6; ++hash) EXPECT_FALSE(store->is_acknowledged(hash)) << hash;
+  put(*store, 4, 6);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  files_.crash();
+  expect_all(*open_store(files_), 1, 6);
+}
+
+TEST_F(RecoveryTest, a_segment_whose_header_is_in_the_page_cache_alone_holds_no_block) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  files_.inject({.on = FileOp::sync, .effect = FileEffect::lose, .bytes = kSegmentPage});
+  ASSERT_FALSE(store->sync().ok());
+  store.reset();
+  store = open_store(files_);
+  EXPECT_EQ(store->figures().blocks, 0U);
+  EXPECT_EQ(store->figures().reported.size(), 1U);
   put(*store, 1, 3);
   ASSERT_TRUE(store->sync().ok());
   store.reset();
@@ -140,7 +177,7 @@ TEST_F(RecoveryTest, one_failed_read_at_opening_costs_no_block) {
   put(*store, 1, 10);
   ASSERT_TRUE(store->sync().ok());
   BlockHash last = 10;
-  for (std::uint64_t read = 1; read <= 12; ++read) {  // the header, a window, the blocks
+  for (std::uint64_t read = 1; read <= 13; ++read) {  // the header, twice, a window, the blocks
     (void)files_.remove(cat(testing::kDirectory, "/index"));
     files_.inject({.on = FileOp::read, .nth = read, .path_part = Segment::file_name(1)});
     store.reset();
@@ -161,7 +198,7 @@ TEST_F(RecoveryTest, a_segment_that_cannot_be_read_is_there_for_the_next_opening
   put(*store, 1, 10);
   ASSERT_TRUE(store->sync().ok());
   files_.inject(
-      {.on = FileOp::read, .nth = 2, .times = UINT64_MAX / 2, .path_part = Segment::file_name(1)});
+      {.on = FileOp::read, .nth = 3, .times = UINT64_MAX / 2, .path_part = Segment::file_name(1)});
   const auto reads = files_.calls(FileOp::read);
   store.reset();
   store = open_store(files_);
@@ -180,8 +217,9 @@ TEST_F(RecoveryTest, a_page_that_cannot_be_read_hides_no_block_but_its_own) {
   auto store = open_store(files_);
   put(*store, 1, 10);
   ASSERT_TRUE(store->sync().ok());
-  // After the segment's header: the window; then alone block 1's header, its bytes, 2's header.
-  for (const std::uint64_t nth : {2U, 5U})
+  // After the segment's header, twice: the window; then alone block 1's header, its bytes, 2's
+  // header.
+  for (const std::uint64_t nth : {3U, 6U})
     files_.inject({.on = FileOp::read, .nth = nth, .path_part = Segment::file_name(1)});
   store.reset();
   store = open_store(files_);
@@ -194,10 +232,11 @@ TEST_F(RecoveryTest, a_page_that_cannot_be_read_hides_no_block_but_its_own) {
   expect_all(*store, 1, 10);
 }
 
-/// The first read of the segment that fails is that of its header, or of what is behind it.
+/// The first read of the segment that fails is that of its header, from the page cache or from the
+/// disk, or of what is behind it.
 class UnreadSegmentTest : public RecoveryTest,
                           public ::testing::WithParamInterface<std::uint64_t> {};
-INSTANTIATE_TEST_SUITE_P(From, UnreadSegmentTest, ::testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(From, UnreadSegmentTest, ::testing::Values(1, 2, 3));
 
 TEST_P(UnreadSegmentTest, what_was_removed_stays_removed_when_its_segment_is_read_later) {
   auto store = open_store(files_);

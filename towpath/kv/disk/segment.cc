@@ -162,13 +162,18 @@ void Segment::note_written(std::uint64_t bytes) {
   unbegun_ = 0;
 }
 
-Status Segment::scan(std::uint64_t from, const Found& found) {
+// Where nothing is ever written there is no syncing (squashfs and its kin: EINVAL).
+Status Segment::settle() {
+  Status synced = sys::sync_and_drop_cache(*file_);
+  return synced.code() == Code::invalid_argument ? Status() : synced;
+}
+
+// What was not synced is no block yet, but a block before it that it removes is not what was put
+// last.
+Status Segment::scan(std::uint64_t from, const Status& settled, const Found& found) {
   has_unread_pages_ = true;
-  // Where nothing is ever written there is no syncing (squashfs and its kin: EINVAL). What was not
-  // synced is no block yet, but a block before it that it removes is not what was put last.
-  Status failed = file_->sync();
-  if (failed.code() == Code::invalid_argument) failed = {};
-  const bool is_synced = failed.ok();
+  const bool is_synced = settled.ok();
+  Status failed = settled;
   TOWPATH_TRY(const std::uint64_t size, file_->size());
   Window window(*file_, size);
   std::uint64_t offset = std::max(from / kSegmentPage, std::uint64_t{1}) * kSegmentPage;

@@ -68,14 +68,17 @@ class Segment {
 
   /// One that is there has no records from `offset` on.
   void note_end(std::uint64_t offset) { end_ = offset; }
+  /// A life that was killed may have left all of it in the page cache alone, and what its sync
+  /// failed for is there as if it had been written. When this succeeds what is read is on the disk:
+  /// open it once more, since its header may not be. Errors: those of syncing.
+  Status settle();
   /// Calls `found` for each whole record from `from` on, in order; what is no record, as in space
   /// that was taken and not filled, is passed over page by page, and so is what cannot be read, up
-  /// to a bound. What is found is on the disk: a life that was killed may have left it in the page
-  /// cache alone, so the file is synced first. Errors: those of syncing, when removals alone
-  /// were found, and of reading, when what could be read was; then there may be more records, and
-  /// end() is still that of the file.
+  /// to a bound. `settled`: what settle() said. Errors: that, when removals alone were found, and
+  /// those of reading, when what could be read was; then there may be more records, and end() is
+  /// still that of the file.
   using Found = std::function<void(const Record&, std::uint64_t offset)>;
-  Status scan(std::uint64_t from, const Found& found);
+  Status scan(std::uint64_t from, const Status& settled, const Found& found);
   bool has_unread_pages() const noexcept { return has_unread_pages_; }  ///< scan() failed
 
  private:
