@@ -149,7 +149,8 @@ Result<std::shared_ptr<DriveFiles>> DriveFiles::open(sys::FileSystem& files,
                             .path = path,
                             .writable = true});
   TOWPATH_TRY(StoreLock lock, lock_drive(files, holder, std::move(words)));
-  // The process that had it until now may have made it ours.
+  // The process that had it until now may have made it ours, or have failed to.
+  TOWPATH_TRY(sys::sync_and_drop_cache(*file, {.size_bytes = kDrivePage}));
   TOWPATH_TRY(label, look_at(*file, bytes));
   if (label.slots == 0) {
     TOWPATH_TRY(label, make_ours(*file, bytes, is_drive));
@@ -165,10 +166,10 @@ Result<std::shared_ptr<DriveFiles>> DriveFiles::open(sys::FileSystem& files,
 
 // Of a drive that was just made ours both are blank. One may be torn: it was being written. A life
 // that was killed may have left the newest in the page cache alone: it is synced, since the next
-// one is written over the one before it.
+// one is written over the one before it, and what no sync writes any more is none.
 Status DriveFiles::read_table() {
   const run::MutexLock lock(mutex_);
-  TOWPATH_TRY(file_->sync());
+  TOWPATH_TRY(sys::sync_and_drop_cache(*file_, {.size_bytes = label_.slot_at(0)}));
   std::optional<DriveTable> newest;
   Status wrong;
   for (const std::uint64_t which : {0U, 1U}) {

@@ -7,6 +7,7 @@
 namespace towpath::kv {
 namespace {
 
+using sys::FileEffect;
 using sys::FileOp;
 
 class DriveTablesTest : public ::testing::Test {
@@ -30,19 +31,24 @@ class DriveTablesTest : public ::testing::Test {
   std::unique_ptr<sys::MemoryFileSystem> disk_;
 };
 
+/// A sync that fails leaves its table to the next one, or in the page cache alone.
+class KilledLifeTest : public DriveTablesTest, public ::testing::WithParamInterface<FileEffect> {};
+INSTANTIATE_TEST_SUITE_P(Syncs, KilledLifeTest,
+                         ::testing::Values(FileEffect::fail, FileEffect::lose));
+
 // The first life dies in the sync of its second table, the machine in that of the third, with any
 // of what was written on the disk.
-TEST_F(DriveTablesTest, a_table_that_a_killed_life_left_unsynced_costs_none_before_it) {
+TEST_P(KilledLifeTest, a_table_that_it_left_unsynced_costs_none_before_it) {
   for (unsigned surviving = 0; surviving < 4; ++surviving) {
     make_drive();
     auto drive = open();
     ASSERT_TRUE(name(*drive, "one").ok());
-    disk_->inject({.on = FileOp::sync});
+    disk_->inject({.on = FileOp::sync, .effect = GetParam()});
     ASSERT_FALSE(name(*drive, "two").ok());
     drive.reset();
     drive = open();
-    ASSERT_EQ(drive->list("/drive")->size(), 2U);
-    disk_->inject({.on = FileOp::write, .effect = sys::FileEffect::torn, .bytes = 60});
+    ASSERT_EQ(drive->list("/drive")->size(), GetParam() == FileEffect::fail ? 2U : 1U);
+    disk_->inject({.on = FileOp::write, .effect = FileEffect::torn, .bytes = 60});
     disk_->inject({.on = FileOp::sync});
     ASSERT_FALSE(name(*drive, "three").ok());
     unsigned page = 0;
@@ -50,6 +56,20 @@ TEST_F(DriveTablesTest, a_table_that_a_killed_life_left_unsynced_costs_none_befo
     drive.reset();
     drive = open();
     ASSERT_TRUE(drive && drive->kind_of("/drive/one") == sys::PathKind::file) << surviving;
+  }
+}
+
+TEST_P(KilledLifeTest, a_label_that_it_left_unsynced_is_on_the_drive_before_any_name) {
+  for (std::uint64_t sync = 1; sync <= 4; ++sync) {
+    make_drive();
+    disk_->inject({.on = FileOp::sync, .nth = sync, .effect = GetParam()});
+    ASSERT_FALSE(DriveFiles::open(*disk_, "/drive", 6).ok()) << sync;
+    auto drive = open();
+    ASSERT_TRUE(drive && name(*drive, "one").ok()) << sync;
+    drive.reset();
+    disk_->crash();
+    drive = open();
+    ASSERT_TRUE(drive && drive->kind_of("/drive/one") == sys::PathKind::file) << sync;
   }
 }
 
