@@ -146,7 +146,7 @@ Result<Record> BlockStore::forget(BlockHash hash) {
 Status BlockStore::write(const Record& record, ConstByteSpan bytes) {
   Status written = write_once(record, bytes);
   while (written.code() == Code::exhausted) {
-    TOWPATH_TRY(sync());
+    TOWPATH_TRY(sync_records());
     TOWPATH_TRY(free_oldest(record, written));
     written = write_once(record, bytes);
   }
@@ -157,7 +157,7 @@ Status BlockStore::write_once(const Record& record, ConstByteSpan bytes) {
   RecordWrite write;
   Status begun = begin(write, record, bytes);
   if (begun.code() == Code::not_ready) {
-    TOWPATH_TRY(sync());
+    TOWPATH_TRY(sync_records());
     begun = begin(write, record, bytes);
   }
   TOWPATH_TRY(std::move(begun));
@@ -202,7 +202,10 @@ Status BlockStore::end(RecordWrite& write) {
   is_dirty_ = true;
   freed_ = refused_ = 0;
   segments_.at(write.segment).note_written(room_of(write.record));
-  if (write.record.kind == RecordKind::removal) return {};
+  if (write.record.kind == RecordKind::removal) {
+    has_removals_ = true;
+    return {};
+  }
   // One that is leaving is got from where it was until what was written now is there for good.
   unacknowledged_.push_back(write);
   // Of two that were begun together the first to arrive stays.
@@ -246,8 +249,15 @@ Status BlockStore::begin_segment() {
   return {};
 }
 
-// All blocks that are not acknowledged lie in the current segment: no other is begun before a sync.
+// The index is written without the blocks whose removals are lost, and what it knows of a segment
+// is not looked for there.
 Status BlockStore::sync() {
+  TOWPATH_TRY(sync_records());
+  return has_lost_removals_ ? checkpoint() : Status();
+}
+
+// All blocks that are not acknowledged lie in the current segment: no other is begun before a sync.
+Status BlockStore::sync_records() {
   if (syncing_ != nullptr) return error(Code::not_ready, "a sync is under way that began before");
   SegmentSync all;
   if (!begin(all)) return {};
@@ -261,6 +271,7 @@ bool BlockStore::begin(SegmentSync& sync) {
   segment.note_sync();
   sync.segment = *current_;
   sync.blocks = std::exchange(unacknowledged_, {});
+  sync.has_removals = std::exchange(has_removals_, false);
   sync.request = {.kind = sys::FileIo::Kind::sync, .file = segment.file()};
   is_dirty_ = false;
   syncing_ = &sync;
@@ -280,7 +291,8 @@ Status BlockStore::end(SegmentSync& sync) {
   // What the kernel has dropped, it will not write.
   for (const PlacedRecord& block : std::exchange(unacknowledged_, {}))
     forget_unacknowledged(block.record.hash);
-  is_dirty_ = is_spoiled_ = false;
+  has_lost_removals_ = has_lost_removals_ || sync.has_removals || has_removals_;
+  is_dirty_ = is_spoiled_ = has_removals_ = false;
   current_.reset();
   return synced;
 }

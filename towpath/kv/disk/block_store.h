@@ -76,7 +76,8 @@ class BlockStore {
   Status put(BlockHash hash, const Digest& digest, ConstByteSpan bytes);
   /// What was put and removed before is acknowledged when this succeeds. After a failure the
   /// blocks that were not are forgotten; but not_ready (one that was begun is under way) does
-  /// nothing.
+  /// nothing. What was removed before a failure is acknowledged by a checkpoint(), which the next
+  /// one makes: the record of it is lost, so the block would be there again after a crash.
   Status sync();
 
   struct Found {
@@ -171,6 +172,7 @@ class BlockStore {
   void report_there(BlockHash hash);
   void report_gone(BlockHash hash);
 
+  Status sync_records();
   Status write(const Record& record, ConstByteSpan bytes);
   Status write_once(const Record& record, ConstByteSpan bytes);
   bool is_full_for(std::uint64_t bytes) const;
@@ -202,6 +204,8 @@ class BlockStore {
   std::size_t writing_ = 0;                    // records
   bool is_dirty_ = false;                      // records were written that no sync has covered
   const SegmentSync* syncing_ = nullptr;       // that is under way
+  bool has_removals_ = false;                  // were written, that no sync has covered
+  bool has_lost_removals_ = false;             // since the last checkpoint, by a sync that failed
   BlockIndex index_;
   std::uint64_t freed_ = 0;                   // bytes, since the last record was written
   std::uint64_t refused_ = 0;                 // records since then, for which nothing was freed

@@ -35,6 +35,7 @@ struct BlockRead : PlacedRecord {
 struct SegmentSync {
   std::uint64_t segment = 0;
   std::vector<PlacedRecord> blocks;
+  bool has_removals = false;
   sys::FileRequest request;
 };
 

@@ -227,7 +227,7 @@ void BlockStore::note(const Record& record, const SegmentName& segment, std::uin
 // Written beside the old one, and put in its place in one step.
 Status BlockStore::checkpoint() {
   if (writing_ > 0) return error(Code::not_ready, cat(writing_, " records are being written"));
-  TOWPATH_TRY(sync());
+  TOWPATH_TRY(sync_records());
   if (!read_only_.ok()) return read_only_;
   std::vector<IndexedSegment> all;
   std::unordered_map<std::uint64_t, std::size_t> at;
@@ -249,7 +249,9 @@ Status BlockStore::checkpoint() {
   TOWPATH_TRY(file->sync());
   TOWPATH_TRY(files_.rename({fresh, cat(options_.directory, "/", kIndexName)}));
   unsaved_bytes_ = 0;
-  return files_.sync_directory(options_.directory);
+  TOWPATH_TRY(files_.sync_directory(options_.directory));
+  has_lost_removals_ = false;
+  return {};
 }
 
 }  // namespace towpath::kv

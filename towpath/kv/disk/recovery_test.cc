@@ -95,6 +95,22 @@ TEST_F(RecoveryTest, a_segment_that_cannot_be_synced_is_there_for_the_next_openi
   expect_all(*open_store(files_), 1, 4);
 }
 
+TEST_F(RecoveryTest, what_was_removed_before_a_failed_sync_is_acknowledged_by_the_next) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  ASSERT_TRUE(store->remove(2).ok());
+  files_.inject({.on = FileOp::sync});
+  ASSERT_FALSE(store->sync().ok());
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  files_.crash();
+  store = open_store(files_);
+  EXPECT_FALSE(store->find(2));
+  expect_all(*store, 1, 1);
+  expect_all(*store, 3, 3);
+}
+
 TEST_F(RecoveryTest, what_was_removed_stays_removed_when_its_segment_cannot_be_synced) {
   auto store = open_store(files_);
   put(*store, 1, 3);

@@ -40,7 +40,7 @@ class KeyedStore {
     put,     ///< other bytes that were there under the key go
     get,     ///< fills `bytes`, which are as long as what was put
     find,    ///< asks whether it is there; has no bytes
-    remove,  ///< has no bytes
+    remove,  ///< has no bytes; a loss of power soon after may bring back what it removed
   };
   struct Item {
     BlockKey key;

@@ -48,7 +48,8 @@ class DiskTier final : public BlockTier {
   int wait_fd() const override { return store_->device().wait_fd(); }
   void wait_for_work(Duration most) override { store_->device().wait(most); }
   void checkpoint() override;
-  /// Gone at once; in the directory soon.
+  /// Gone at once; in the directory soon. Until its record is written and synced, or where that
+  /// failed until a checkpoint(), a crash brings the block back.
   Status remove(BlockHash hash) override;
 
   BlockStore& store() noexcept { return *store_; }
