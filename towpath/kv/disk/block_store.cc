@@ -302,6 +302,11 @@ bool BlockStore::is_acknowledged(BlockHash hash) const {
   return place && place->acknowledged;
 }
 
+bool BlockStore::may_be_replaced(BlockHash hash) const {
+  const auto place = index_.find(hash);
+  return place && place->segment <= last_unread_;
+}
+
 bool BlockStore::is_being_synced(BlockHash hash) const {
   const auto place = index_.find(hash);
   return place && syncing_ != nullptr &&

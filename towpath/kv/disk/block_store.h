@@ -88,6 +88,9 @@ class BlockStore {
   /// It has the block, but half of the capacity was filled since it was written: it is among the
   /// next to go, and was not put again.
   bool is_leaving(BlockHash hash) const;
+  /// It has the block, but the opening could not read all of the segment that it lies in, or of a
+  /// later one: another put of this hash may lie there, or its removal.
+  bool may_be_replaced(BlockHash hash) const;
   /// Whether it comes back after a crash.
   bool is_acknowledged(BlockHash hash) const;
   /// Whether it is acknowledged when the sync that is under way has ended well.
@@ -200,6 +203,7 @@ class BlockStore {
   std::optional<std::uint64_t> current_;       // that is written to
   bool is_spoiled_ = false;                    // a write to it failed: it takes no more
   std::uint64_t first_unopened_ = UINT64_MAX;  // of the segments whose headers could not be read
+  std::uint64_t last_unread_ = 0;              // of those and of the ones that were read in part
   std::uint64_t unsaved_bytes_ = 0;            // of segments that ended since the last checkpoint
   std::size_t writing_ = 0;                    // records
   bool is_dirty_ = false;                      // records were written that no sync has covered

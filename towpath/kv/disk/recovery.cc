@@ -102,11 +102,14 @@ Status BlockStore::recover() {
     next_number_ = std::max(next_number_, *number + 1);
     const Status found = recover_segment(name, known);
     if (!found.ok()) figures_.reported.push_back(cat(name, ": ", found.message()));
-    if (found.ok() || segments_.contains(*number)) continue;
-    if (found.code() == Code::corrupt)
+    if (found.ok()) continue;
+    const bool is_open = segments_.contains(*number);
+    if (!is_open && found.code() == Code::corrupt) {
       (void)files_.remove(cat(options_.directory, "/", name));
-    else
-      first_unopened_ = std::min(first_unopened_, *number);
+      continue;
+    }
+    last_unread_ = std::max(last_unread_, *number);
+    if (!is_open) first_unopened_ = std::min(first_unopened_, *number);
   }
   drop_empty_segments();
   index_.for_each([&](const BlockIndex::Place& place) { report_there(place.record.hash); });

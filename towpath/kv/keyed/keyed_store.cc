@@ -295,8 +295,9 @@ std::optional<Status> KeyedStore::Thread::after_look(Job& job) {
   if (!is_there && job.task.status.code() != Code::not_found) return std::move(job.task.status);
   if (job.operation == Operation::put) return begin_put(job, is_there);
   if (!is_its_own) return missing(job.key);
-  if (job.operation == Operation::find) return Status();
   if (job.operation == Operation::remove) return tier_->remove(job.key.hash);
+  if (tier_->may_be_replaced(job.key.hash)) return missing(job.key);
+  if (job.operation == Operation::find) return Status();
   job.task = {.kind = TierTask::Kind::get,
               .hash = job.key.hash,
               .bytes = job.batch->items[job.index].bytes};
@@ -308,7 +309,8 @@ std::optional<Status> KeyedStore::Thread::begin_put(Job& job, bool is_there) {
   const bool is_again = job.batch == nullptr;
   const ByteSpan bytes = is_again ? ByteSpan(job.kept) : job.batch->items[job.index].bytes;
   const Digest digest = digest_of(bytes, job.key.rest);
-  const bool is_same = is_there && job.task.digest == digest;
+  const bool is_same =
+      is_there && job.task.digest == digest && !tier_->may_be_replaced(job.key.hash);
   const bool is_leaving = is_same && tier_->is_leaving(job.key.hash);
   if (is_again && !is_leaving)
     return error(Code::cancelled, "it stays, went, or was replaced, while it was read");

@@ -11,6 +11,11 @@
 // put that ended well is there for good, until the tier needs its room. What is under way together
 // happens in any order. A batch ends exactly once, and nothing touches its bytes afterwards. A
 // block that is got while it is about to leave the tier for others' sake is put again.
+//
+// A put of other bytes leaves the older ones on the disk, behind a record that they are removed.
+// Where an opening cannot read that record, what was put before it is missing, until it is put
+// again or a later opening can. Limit: a record whose first page has rotted passes for none, and so
+// does a segment; where the index does not say better, older bytes are given then.
 // Thread: any.
 #pragma once
 

@@ -138,6 +138,37 @@ TEST_P(KeyedStoreTest, damaged_bytes_are_never_given) {
   EXPECT_EQ(store_->figures().not_proven, 1U);
 }
 
+// The header of the segment that has the later bytes cannot be read, or what is behind it.
+TEST_P(KeyedStoreTest, older_bytes_are_not_given_where_the_later_ones_cannot_be_read) {
+  const BlockKey key{1, 1}, other{2, 2};
+  for (const std::uint64_t read : {1U, 3U}) {
+    const Bytes older = some_bytes(10 * read), later = some_bytes(10 * read + 1);
+    EXPECT_EQ(put(key, older), Code::ok);
+    EXPECT_EQ(put(other, older), Code::ok);
+    open();
+    EXPECT_EQ(put(key, later), Code::ok);
+    const auto segments =
+        files_.list(testing::kDirectory).value();  // the last name is the newest's
+    store_.reset();
+    EXPECT_TRUE(files_.remove(cat(testing::kDirectory, "/index")).ok()) << "it was never written";
+    files_.inject({.on = sys::FileOp::read,
+                   .nth = read,
+                   .times = UINT64_MAX / 2,
+                   .path_part = segments.back()});
+    open();
+    EXPECT_EQ(find(key), Code::not_found);
+    EXPECT_TRUE(get(key, older.size()).empty());
+    EXPECT_EQ(find(other), Code::not_found) << "it may have been removed";
+    EXPECT_EQ(put(other, older), Code::ok);
+    EXPECT_EQ(get(other, older.size()), older);
+    files_.heal();
+    open();
+    EXPECT_EQ(get(key, later.size()), later) << "it can be read again";
+    EXPECT_EQ(get(other, older.size()), older);
+    EXPECT_EQ(remove(other), Code::ok);
+  }
+}
+
 TEST_P(KeyedStoreTest, what_is_asked_for_stays_when_the_oldest_goes) {
   open(8'000'000);
   const auto length = [](std::uint64_t which) { return some_bytes(which).size(); };

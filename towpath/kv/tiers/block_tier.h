@@ -84,6 +84,9 @@ class BlockTier {
 
   /// It has the block, and will soon have it no more, unless it is put again.
   virtual bool is_leaving(BlockHash hash) const { return (void)hash, false; }
+  /// It has the block, but cannot read all of what an earlier life wrote after it: which may be
+  /// another put of this hash, or its removal. For callers that put other bytes under a hash.
+  virtual bool may_be_replaced(BlockHash hash) const { return (void)hash, false; }
   /// Nothing: it does not know.
   virtual std::optional<TierCapacity> room() const { return std::nullopt; }
 

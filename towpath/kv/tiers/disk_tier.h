@@ -42,6 +42,7 @@ class DiskTier final : public BlockTier {
   std::size_t depth() const noexcept override { return 64; }
   std::size_t put_depth() const noexcept override { return 1024; }
   bool is_leaving(BlockHash hash) const override { return store_->is_leaving(hash); }
+  bool may_be_replaced(BlockHash hash) const override { return store_->may_be_replaced(hash); }
   void begin(TierTask& task) override;
   void cancel(TierTask& task) override;
   bool progress() override;
