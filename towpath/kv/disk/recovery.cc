@@ -212,6 +212,9 @@ Status BlockStore::scan(Segment& segment, std::uint64_t from, const Status& sett
       bytes.resize(record.length);
       if (segment.read(offset, bytes).ok() && !check_bytes(record.digest, bytes).ok()) {
         ++figures_.quarantined["torn"];
+        // Whatever was there before under its hash is not what was put last, unless it is the same.
+        const auto before = index_.find(record.hash);
+        if (before && before->record.digest != record.digest) (void)index_.erase(record.hash);
         return;
       }
     }

@@ -169,6 +169,25 @@ TEST_P(KeyedStoreTest, older_bytes_are_not_given_where_the_later_ones_cannot_be_
   }
 }
 
+// The record of a removal is lost with the put that it was for, so the next put finds nothing to
+// remove.
+TEST_P(KeyedStoreTest, older_bytes_are_not_given_where_the_later_ones_are_damaged) {
+  const BlockKey key{1, 1};
+  EXPECT_EQ(put(key, some_bytes(1)), Code::ok);
+  files_.inject({.on = sys::FileOp::sync, .effect = sys::FileEffect::lose});
+  EXPECT_EQ(put(key, some_bytes(2)), Code::io_error);
+  EXPECT_EQ(put(key, some_bytes(3)), Code::ok);
+  const auto segments = files_.list(testing::kDirectory).value();
+  store_.reset();
+  EXPECT_TRUE(files_.remove(cat(testing::kDirectory, "/index")).ok());
+  const auto later =
+      files_.open(cat(testing::kDirectory, "/", segments.back()), {.writable = true}).value();
+  EXPECT_TRUE(sys::write_exactly(*later, Bytes(10), 2 * kSegmentPage + 100).ok());
+  open();
+  EXPECT_EQ(find(key), Code::not_found);
+  EXPECT_TRUE(get(key, some_bytes(1).size()).empty());
+}
+
 TEST_P(KeyedStoreTest, what_is_asked_for_stays_when_the_oldest_goes) {
   open(8'000'000);
   const auto length = [](std::uint64_t which) { return some_bytes(which).size(); };
