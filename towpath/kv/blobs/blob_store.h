@@ -40,7 +40,8 @@ class BlobStore {
   static Result<BlobStore> open(sys::FileSystem& files, std::string directory);
 
   /// It survives what comes after it returned. Errors: invalid_argument (the name or context),
-  /// exhausted, denied, io_error; the blob of that name is then as it was.
+  /// exhausted, denied, io_error; the blob of that name is then as it was, or, when its folder
+  /// could not be synced, the new one.
   Status save(const BlobName& blob, ConstByteSpan bytes);
 
   /// What the file says of itself: its header is proven, its bytes are not. Errors: not_found;
