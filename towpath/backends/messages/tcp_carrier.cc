@@ -55,11 +55,23 @@ Result<unsigned> rails_of(const Params& params) {
                cat("use a number from 1 to ", kMostRails));
 }
 
+Result<bool> asks_for_kernel_tls(const Params& params) {
+  const auto found = params.find("ktls");
+  if (found == params.end() || found->second == "off") return false;
+  if (found->second == "on") return true;
+  return error(Code::invalid_argument, cat("tcp: ktls=", printable(found->second)),
+               "use on (the kernel encrypts) or off (OpenSSL does)");
+}
+
 Status adapt(Carrier& tcp, const Params& params) {
   TOWPATH_TRY(tcp.rails, rails_of(params));
   tcp.most_accepted = sys::share_of_descriptors(2, tcp.most_accepted);
   const std::string_view security = security_of(params);
   const bool has_certificates = !certificates_of(params).empty();
+  TOWPATH_TRY(const bool by_kernel, asks_for_kernel_tls(params));
+  if (by_kernel && security != kTls)
+    return error(Code::invalid_argument, "tcp: ktls=on without security=tls",
+                 "add it: the kernel makes the records of TLS");
   if (security == kAuthenticated && has_certificates)
     return error(Code::invalid_argument, "tcp: cert, key and ca without security=tls",
                  "add it: certificates are of TLS");
@@ -68,8 +80,8 @@ Status adapt(Carrier& tcp, const Params& params) {
     return error(Code::invalid_argument, cat("tcp: security=", printable(security)),
                  "use tls (all bytes are encrypted) or authenticated (both sides are proven, heads "
                  "are sealed)");
-  tcp.path = has_certificates ? "messages over TCP in TLS 1.3, by certificates"
-                              : "messages over TCP in TLS 1.3";
+  tcp.path = cat("messages over TCP in TLS 1.3", by_kernel ? " of the kernel" : "",
+                 has_certificates ? ", by certificates" : "");
   return {};
 }
 
@@ -99,6 +111,10 @@ Carrier tcp_carrier() {
                 {.name = "ca",
                  .default_value = "",
                  .meaning = "a file in PEM: the authority that both sides trust"},
+                {.name = "ktls",
+                 .default_value = "off",
+                 .meaning = "on: with tls, the kernel encrypts and decrypts (kTLS, Linux 6.14 and "
+                            "newer); refused where it cannot"},
                 {.name = "rails",
                  .default_value = "1",
                  .meaning = "connections to a peer, at most 8, over paths of their own first: "
@@ -110,7 +126,8 @@ Carrier tcp_carrier() {
                                  .head_bytes = kMaxHeadBytes,
                                  .body_bytes = kMaxBodyBytes,
                                  .tls = security_of(context.params) == kTls,
-                                 .certificates = certificates_of(context.params)},
+                                 .certificates = certificates_of(context.params),
+                                 .kernel_tls = asks_for_kernel_tls(context.params).value()},
                                 listener, *context.clock);
   };
   tcp.probe = net::probe_tcp;

@@ -29,29 +29,35 @@ TlsKey make_tls_key() {
 }
 
 /// Null: no TLS is spoken.
-std::shared_ptr<const TlsContext> tls_of(const std::optional<TlsKey>& key) {
+std::shared_ptr<const TlsContext> tls_of(const std::optional<TlsKey>& key, TlsRecords records) {
   if (!key) return nullptr;
   auto token = Token::make(as_text(*key));
   TOWPATH_CHECK(token.ok(), "32 bytes are a token");
-  return TlsContext::from_token(*token);
+  return TlsContext::from_token(*token, records);
 }
 
 /// What a port of ours speaks: TLS by certificates, by a key of its own, or none.
 struct OwnTls {
   std::shared_ptr<const TlsContext> certificates;
   std::optional<TlsKey> key;
+  TlsRecords records = TlsRecords::by_library;
 
   static Result<OwnTls> make(const TcpOptions& options) {
     OwnTls tls;
+    if (options.kernel_tls) {
+      TOWPATH_TRY(can_kernel_do_tls());
+      tls.records = TlsRecords::by_kernel;
+    }
     if (options.tls && !options.certificates.empty()) {
-      TOWPATH_TRY(tls.certificates, TlsContext::from_certificates(options.certificates));
+      TOWPATH_TRY(tls.certificates,
+                  TlsContext::from_certificates(options.certificates, tls.records));
     } else if (options.tls) {
       tls.key = make_tls_key();
     }
     return tls;
   }
   std::shared_ptr<const TlsContext> of_port() const {
-    return certificates ? certificates : tls_of(key);
+    return certificates ? certificates : tls_of(key, records);
   }
   /// By which a port of others is dialled; null: none. Errors: unsupported (it speaks less than
   /// this side asks for, or asks for a certificate that is not there).
@@ -68,7 +74,7 @@ Result<std::shared_ptr<const TlsContext>> OwnTls::towards(const TcpPlace& place)
   if (key && !place.tls_key)
     return error(Code::unsupported, "the peer's port speaks no TLS, and this side asks for it",
                  "give both sides security=tls");
-  return tls_of(place.tls_key);
+  return tls_of(place.tls_key, records);
 }
 
 class TcpWorker final : public MessageWorker, private TcpSocketOwner, private TcpSleeper {

@@ -42,11 +42,14 @@ struct TcpOptions {
   /// Of TLS: instead of that key both sides show certificates, which name the addresses that are
   /// dialled. Peers without are refused. Empty: by the key.
   TlsCertificates certificates = {};
+  /// Whether the kernel makes and opens the records of TLS, this side's and those of ports that it
+  /// dials. Errors: unsupported (it cannot).
+  bool kernel_tls = false;
 };
 
 /// `listener` and `clock`, which is the kernel's, must outlive the worker.
 /// Errors: not_found (a device that is none, or has no address), invalid_argument (certificates
-/// that cannot be used), exhausted, denied.
+/// that cannot be used), exhausted, denied, unsupported (kernel TLS).
 Result<std::unique_ptr<MessageWorker>> open_tcp_worker(const TcpOptions& options,
                                                        MessageListener& listener,
                                                        const Clock& clock);

@@ -16,6 +16,7 @@
 #include <towpath/net/listener.h>
 #include <towpath/net/tcp/tcp_address.h>
 #include <towpath/net/tcp/tcp_worker.h>
+#include <towpath/net/tls/tls_context.h>
 #include <towpath/run/eventually.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/fd.h>
@@ -96,10 +97,17 @@ struct Source final : BodySource {
 };
 
 /// Without TLS, and with it.
-class TcpWorkerTest : public ::testing::TestWithParam<bool> {
+class TcpWorkerTest : public ::testing::TestWithParam<std::string> {
  protected:
+  void SetUp() override {
+    if (const Status can = can_kernel_do_tls(); GetParam() == "kernel_tls" && !can.ok())
+      GTEST_SKIP() << can.to_string();
+    near_ = open(near_heard_);
+    far_ = open(far_heard_);
+  }
   std::unique_ptr<MessageWorker> open(Recorder& listener, TcpOptions options = {}) {
-    options.tls = GetParam();
+    options.tls = GetParam() != "plain";
+    options.kernel_tls = GetParam() == "kernel_tls";
     auto worker = open_tcp_worker(options, listener, clock_);
     EXPECT_TRUE(worker.ok()) << worker.status().to_string();
     if (!worker.ok()) return nullptr;
@@ -148,7 +156,7 @@ class TcpWorkerTest : public ::testing::TestWithParam<bool> {
 
   const sys::SystemClock clock_;
   Recorder near_heard_, far_heard_;
-  std::unique_ptr<MessageWorker> near_ = open(near_heard_), far_ = open(far_heard_);
+  std::unique_ptr<MessageWorker> near_, far_;
 };
 
 TEST_P(TcpWorkerTest, messages_of_every_size_arrive_in_order) {
@@ -485,8 +493,8 @@ TEST_P(TcpWorkerTest, hostile_addresses_are_refused) {
   EXPECT_FALSE(connect(*near_, {}).ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(Security, TcpWorkerTest, ::testing::Bool(),
-                         [](const auto& kind) { return kind.param ? "tls" : "plain"; });
+INSTANTIATE_TEST_SUITE_P(Security, TcpWorkerTest, ::testing::Values("plain", "tls", "kernel_tls"),
+                         [](const auto& kind) { return kind.param; });
 
 }  // namespace
 }  // namespace towpath::net

@@ -36,18 +36,18 @@ Status load(SSL_CTX* into, const TlsCertificates& files) {
 TlsContext::TlsContext(std::unique_ptr<Library> library) : library_(std::move(library)) {}
 TlsContext::~TlsContext() = default;
 
-std::shared_ptr<const TlsContext> TlsContext::from_token(const Token& token) {
-  auto library = std::make_unique<Library>();
+std::shared_ptr<const TlsContext> TlsContext::from_token(const Token& token, TlsRecords records) {
+  auto library = std::make_unique<Library>(records);
   use_pre_shared_key(*library, derive_key(as_bytes(token.secret()), {}, kKeyPurpose));
   return std::shared_ptr<const TlsContext>(new TlsContext(std::move(library)));
 }
 
 Result<std::shared_ptr<const TlsContext>> TlsContext::from_certificates(
-    const TlsCertificates& files) {
+    const TlsCertificates& files, TlsRecords records) {
   if (files.certificate_file.empty() || files.key_file.empty() || files.authority_file.empty())
     return error(Code::invalid_argument, "TLS by certificates needs three files",
                  "name the certificate, its key, and the authority that both sides trust");
-  auto library = std::make_unique<Library>();
+  auto library = std::make_unique<Library>(records);
   TOWPATH_TRY(load(library->client.get(), files));
   TOWPATH_TRY(load(library->server.get(), files));
   return std::shared_ptr<const TlsContext>(new TlsContext(std::move(library)));

@@ -8,6 +8,7 @@
 // Thread: immutable; a stream: one at a time.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,11 +21,21 @@
 
 namespace towpath::net {
 
+/// What makes and opens the records of a socket, once the handshake is through: OpenSSL, or the
+/// kernel (kTLS), which moves bytes from and to where they lie.
+enum class TlsRecords : std::uint8_t { by_library, by_kernel };
+
+/// Ok: records can be `by_kernel`. Errors: unsupported (with what the kernel has answered),
+/// exhausted. Cost: a connection over the loopback.
+Status can_kernel_do_tls();
+
 class TlsContext : public std::enable_shared_from_this<TlsContext> {
  public:
-  static std::shared_ptr<const TlsContext> from_token(const Token& token);
+  static std::shared_ptr<const TlsContext> from_token(const Token& token,
+                                                      TlsRecords records = TlsRecords::by_library);
   /// Errors: invalid_argument (one of the files is not named, or is none), denied, not_found.
-  static Result<std::shared_ptr<const TlsContext>> from_certificates(const TlsCertificates& files);
+  static Result<std::shared_ptr<const TlsContext>> from_certificates(
+      const TlsCertificates& files, TlsRecords records = TlsRecords::by_library);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
@@ -32,7 +43,8 @@ class TlsContext : public std::enable_shared_from_this<TlsContext> {
   /// TLS over `stream`, which is connected or about to be. The handshake is made by the first calls
   /// of read_some() and write_some(), which give and take nothing before. Errors of both, besides
   /// the stream's own: denied (the other side has not proven itself, or did not believe us),
-  /// corrupt (it does not speak TLS 1.3, or bytes were altered).
+  /// corrupt (it does not speak TLS 1.3, or bytes were altered), unsupported (the kernel does not
+  /// take the records over).
   /// After write_some() has taken nothing, call it again with the same bytes, or those and more.
   std::unique_ptr<sys::ByteStream> client(std::unique_ptr<sys::ByteStream> stream,
                                           const std::string& host) const;

@@ -2,6 +2,7 @@
 
 #include <towpath/core/check.h>
 #include <towpath/net/openssl_memory.h>
+#include <towpath/net/tls/kernel_records.h>
 #include <towpath/net/tls/tls_library.h>
 
 namespace towpath::net {
@@ -59,13 +60,29 @@ int find_key(SSL* ssl, const unsigned char* identity, std::size_t identity_size,
   return 1;
 }
 
+// A line of OpenSSL's log of keys: the label, the client's nonce, the secret. It is the only way to
+// them; they go to the connection's own part and are written nowhere.
+void note_secret(const SSL* ssl, const char* line) {
+  auto* const secrets = static_cast<TrafficSecrets*>(SSL_get_app_data(ssl));
+  const std::string_view all(line);
+  if (secrets == nullptr) return;
+  const std::string_view hex = all.substr(all.rfind(' ') + 1);
+  if (all.starts_with("CLIENT_TRAFFIC_SECRET_0 ")) secrets->client.parse(hex);
+  if (all.starts_with("SERVER_TRAFFIC_SECRET_0 ")) secrets->server.parse(hex);
+}
+
 }  // namespace
 
-TlsContext::Library::Library()
+TlsContext::Library::Library(TlsRecords maker)
     : client(make_context(TLS_client_method()), &SSL_CTX_free),
-      server(make_context(TLS_server_method()), &SSL_CTX_free) {
-  done(SSL_CTX_set_app_data(client.get(), this));
-  done(SSL_CTX_set_app_data(server.get(), this));
+      server(make_context(TLS_server_method()), &SSL_CTX_free),
+      records(maker) {
+  for (SSL_CTX* const context : {client.get(), server.get()}) {
+    done(SSL_CTX_set_app_data(context, this));
+    if (records == TlsRecords::by_library) continue;
+    SSL_CTX_set_keylog_callback(context, note_secret);
+    done(SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384"));
+  }
   TOWPATH_CHECK(SSL_CTX_set_session_id_context(server.get(), kContext, sizeof kContext) == 1,
                 "a server that verifies its clients needs one, also for a key");
 }
@@ -76,6 +93,22 @@ void use_pre_shared_key(TlsContext::Library& library, const SymmetricKey& key) {
     done(SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256"));
   SSL_CTX_set_psk_use_session_callback(library.client.get(), offer_key);
   SSL_CTX_set_psk_find_session_callback(library.server.get(), find_key);
+}
+
+bool is_refusal(int alert) noexcept {
+  switch (alert) {
+    case SSL_AD_HANDSHAKE_FAILURE:
+    case SSL_AD_BAD_CERTIFICATE:
+    case SSL_AD_UNSUPPORTED_CERTIFICATE:
+    case SSL_AD_CERTIFICATE_REVOKED:
+    case SSL_AD_CERTIFICATE_EXPIRED:
+    case SSL_AD_CERTIFICATE_UNKNOWN:
+    case SSL_AD_UNKNOWN_CA:
+    case SSL_AD_ACCESS_DENIED:
+    case SSL_AD_DECRYPT_ERROR:
+    case SSL_AD_CERTIFICATE_REQUIRED: return true;
+    default: return false;
+  }
 }
 
 unsigned long take_error() noexcept {

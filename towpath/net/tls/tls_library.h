@@ -12,16 +12,29 @@
 namespace towpath::net {
 
 struct TlsContext::Library {
-  Library();
+  explicit Library(TlsRecords maker = TlsRecords::by_library);
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> client, server;
   std::optional<SymmetricKey> key;  // of the token
+  const TlsRecords records;
 };
 
 /// Makes both sides of `library` prove themselves with `key`, and with nothing else.
 void use_pre_shared_key(TlsContext::Library& library, const SymmetricKey& key);
+
+/// Of a record's plain bytes, at most (RFC 8446, 5.1).
+inline constexpr std::size_t kRecordBytes = 16 * 1024;
+
+inline constexpr const char* kAlteredHint =
+    "bytes were altered on their path, or one side is faulty";
+inline constexpr const char* kCertificateHint =
+    "use certificates that name the host and come from the authority of both";
+
+/// Whether the other side refuses us by this alert: a client of TLS 1.3 is through before its
+/// certificate is read (RFC 8446, 6.2).
+bool is_refusal(int alert) noexcept;
 
 /// The oldest error that OpenSSL has noted on this thread, or 0; and in words.
 unsigned long take_error() noexcept;

@@ -7,6 +7,8 @@
 #include <openssl/x509v3.h>
 
 #include <towpath/core/format.h>
+#include <towpath/net/openssl_memory.h>
+#include <towpath/net/tls/kernel_records.h>
 #include <towpath/net/tls/tls_stream.h>
 
 namespace towpath::net {
@@ -26,6 +28,7 @@ class TlsStream final : public sys::ByteStream {
     return ssl_ == nullptr ? 0 : static_cast<std::size_t>(SSL_pending(ssl_));
   }
   bool waits_for_input() const noexcept override { return waits_for_input_ && !is_through_; }
+  bool moves_by_kernel() const noexcept override { return kernel_ != nullptr; }
   int fd() const noexcept override { return parts_.inner->fd(); }
 
  private:
@@ -37,6 +40,9 @@ class TlsStream final : public sys::ByteStream {
   std::size_t put(ConstByteSpan bytes);
   std::size_t put_in_order(ConstByteSpan bytes);
   void renew_key();
+  Status hand_over();
+  template <typename Size>
+  static Result<Size> noted(Status& first, Result<Size> moved);
 
   bool is_proven() const;
   Status after(int returned);
@@ -53,30 +59,12 @@ class TlsStream final : public sys::ByteStream {
   std::uint64_t records_ = 0;  // that were written with this key
   bool is_renewing_ = false;   // it
   Bytes held_;                 // of the message about that, what the stream below has not taken
+  std::unique_ptr<TrafficSecrets> secrets_;  // there until the kernel takes the records over
+  std::unique_ptr<KernelRecords> kernel_;    // from then on everything goes by it
 };
 
-/// Of a record's plain bytes (RFC 8446, 5.1).
-constexpr std::size_t kRecordBytes = 16 * 1024;
 /// Of a KeyUpdate, which has 27, to be held in memory that is there: it comes through OpenSSL.
 constexpr std::size_t kMostKeyBytes = 256;
-
-/// Whether the other side refuses us: a client of TLS 1.3 is through before its certificate is
-/// read (RFC 8446, 6.2).
-bool refuses_us(int reason) {
-  switch (reason - SSL_AD_REASON_OFFSET) {
-    case SSL_AD_HANDSHAKE_FAILURE:
-    case SSL_AD_BAD_CERTIFICATE:
-    case SSL_AD_UNSUPPORTED_CERTIFICATE:
-    case SSL_AD_CERTIFICATE_REVOKED:
-    case SSL_AD_CERTIFICATE_EXPIRED:
-    case SSL_AD_CERTIFICATE_UNKNOWN:
-    case SSL_AD_UNKNOWN_CA:
-    case SSL_AD_ACCESS_DENIED:
-    case SSL_AD_DECRYPT_ERROR:
-    case SSL_AD_CERTIFICATE_REQUIRED: return true;
-    default: return false;
-  }
-}
 
 // OpenSSL reads and writes through these, so the stream below may be any, also a test's.
 int TlsStream::pull(BIO* bio, char* into, int size) {
@@ -156,6 +144,10 @@ TlsStream::TlsStream(TlsStreamParts parts)
     broken_ = error(Code::exhausted, "libssl has no memory for another connection");
     return;
   }
+  if (parts_.library->records == TlsRecords::by_kernel && parts_.inner->fd() >= 0) {
+    secrets_ = std::make_unique<TrafficSecrets>();
+    done(SSL_set_app_data(ssl_, secrets_.get()));
+  }
   BIO_set_data(bio, this);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_, bio, bio);  // which now owns it
@@ -177,6 +169,9 @@ TlsStream::TlsStream(TlsStreamParts parts)
 Result<sys::ByteStream::Read> TlsStream::read_some(ByteSpan into) {
   std::size_t size = 0;
   TOWPATH_TRY(broken_);
+  if (secrets_) TOWPATH_TRY(hand_over());
+  if (kernel_) return noted(broken_, kernel_->read_parts({&into, 1}));
+  if (secrets_) return Read{.ended = ended_};
   ERR_clear_error();
   TOWPATH_TRY(after(SSL_read_ex(ssl_, into.data(), into.size(), &size)));
   if (!is_through_) TOWPATH_TRY(unwritable_);
@@ -187,6 +182,9 @@ Result<std::size_t> TlsStream::write_some(ConstByteSpan from) {
   std::size_t size = 0;
   TOWPATH_TRY(broken_);
   TOWPATH_TRY(unwritable_);
+  if (secrets_) TOWPATH_TRY(hand_over());
+  if (kernel_) return noted(unwritable_, kernel_->write_parts({&from, 1}));
+  if (secrets_ && !ended_) return size;
   ERR_clear_error();
   held_.reserve(held_.size() + kMostKeyBytes);  // before: what throws then has taken nothing
   TOWPATH_TRY(after(SSL_write_ex(ssl_, from.data(), from.size(), &size)));
@@ -210,6 +208,10 @@ void TlsStream::renew_key() {
 
 // As much as there is: a record at a time, and what is left of the last one.
 Result<sys::ByteStream::Read> TlsStream::read_parts(std::span<const ByteSpan> parts) {
+  if (kernel_) {
+    TOWPATH_TRY(broken_);
+    return noted(broken_, kernel_->read_parts(parts));
+  }
   Read all;
   for (ByteSpan part : parts) {
     while (!part.empty()) {
@@ -228,6 +230,11 @@ Result<sys::ByteStream::Read> TlsStream::read_parts(std::span<const ByteSpan> pa
 
 // A record for each short part would cost more than to put them together.
 Result<std::size_t> TlsStream::write_parts(std::span<const ConstByteSpan> parts) {
+  if (kernel_) {
+    TOWPATH_TRY(broken_);
+    TOWPATH_TRY(unwritable_);
+    return noted(unwritable_, kernel_->write_parts(parts));
+  }
   if (parts.size() == 1 || parts.front().size() >= kRecordBytes) return write_some(parts.front());
   joined_.clear();
   for (const ConstByteSpan part : parts) {
@@ -236,6 +243,34 @@ Result<std::size_t> TlsStream::write_parts(std::span<const ConstByteSpan> parts)
     if (joined_.size() == kRecordBytes) break;
   }
   return write_some(joined_);
+}
+
+// OpenSSL makes the handshake, and has read and written nothing beyond it then.
+Status TlsStream::hand_over() {
+  ERR_clear_error();
+  TOWPATH_TRY(after(SSL_do_handshake(ssl_)));
+  if (!is_through_ || ended_) return unwritable_;
+  const bool is_client = parts_.role == TlsRole::client;
+  auto taken =
+      KernelRecords::take_over({.inner = parts_.inner.get(),
+                                .cipher = SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(ssl_)),
+                                .ours = is_client ? secrets_->client : secrets_->server,
+                                .theirs = is_client ? secrets_->server : secrets_->client,
+                                .records_per_key = parts_.records_per_key});
+  if (taken.ok())
+    kernel_ = *std::move(taken);
+  else
+    broken_ = taken.status();
+  done(SSL_set_app_data(ssl_, nullptr));
+  secrets_.reset();
+  return broken_;
+}
+
+// Memory that cannot be touched is no fault of the connection.
+template <typename Size>
+Result<Size> TlsStream::noted(Status& first, Result<Size> moved) {
+  if (!moved.ok() && moved.code() != Code::out_of_range) first = moved.status();
+  return moved;
 }
 
 // ok: bytes were moved, or none can be now, or the other side has ended.
@@ -271,16 +306,13 @@ Status TlsStream::failed() const {
       reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_HTTPS_PROXY_REQUEST)
     return error(Code::corrupt, cat("the other side does not speak TLS 1.3: ", to_text(first)),
                  "use the same release on both sides, and see which program listens there");
-  if (is_through_ && !refuses_us(reason))
-    return error(Code::corrupt, cat("TLS was broken off: ", to_text(first)),
-                 "bytes were altered on their path, or one side is faulty");
+  if (is_through_ && !is_refusal(reason - SSL_AD_REASON_OFFSET))
+    return error(Code::corrupt, cat("TLS was broken off: ", to_text(first)), kAlteredHint);
   const long verdict = SSL_get_verify_result(ssl_);
   const std::string why =
       verdict == X509_V_OK ? std::string() : cat(": ", X509_verify_cert_error_string(verdict));
   return error(Code::denied, cat("the TLS handshake failed: ", to_text(first), why),
-               parts_.library->key
-                   ? "give both sides the same token"
-                   : "use certificates that name the host and come from the authority of both");
+               parts_.library->key ? "give both sides the same token" : kCertificateHint);
 }
 
 }  // namespace
