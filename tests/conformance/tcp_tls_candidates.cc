@@ -12,6 +12,7 @@ std::vector<Candidate> candidates() {
     return message_candidates(name, backends::messages::tcp_type, params).front();
   };
   Candidate by_kernel = over_tls("tcp-kernel-tls", {{"ktls", "on"}});
+  by_kernel.pairings = {{Store::system, Store::system, false}};
   if (const Status can = net::can_kernel_do_tls(); !can.ok())
     by_kernel.unavailable = can.to_string();
   return {over_tls("tcp-tls", {}), std::move(by_kernel)};

@@ -2,11 +2,11 @@
 """Boots a Linux kernel in QEMU with NVMe drives or soft RoCE, and our test program as its first process.
 What it carries besides lies in the guest's root under its own name, for the tests to start.
 
-    run_guest.py --guest PROGRAM [--carry PROGRAM ...] --work FOLDER drives | peer-memory | out-of-reach | rdma
+    run_guest.py --guest PROGRAM [--carry PROGRAM ...] --work FOLDER drives | peer-memory | out-of-reach | rdma | tls
 
 The processor is emulated (no /dev/kvm is needed). Kernels are looked for in ~/.cache/towpath/kernels
-(XDG_CACHE_HOME is honoured): debian and rdma, which `./dev setup` fetches, with the modules that the
-guest loads, and p2p, which `./dev p2p-kernel` builds. Exit status: 0 all tests passed, 1 not, 77 skipped: says why.
+(XDG_CACHE_HOME is honoured): debian, rdma and tls, which `./dev setup` fetches, with the modules that
+the guest loads, and p2p, which `./dev p2p-kernel` builds. Exit status: 0 all tests passed, 1 not, 77 skipped: says why.
 """
 import argparse
 import os
@@ -106,10 +106,13 @@ MACHINES = {
                      [Drive("PROVIDER", cmb_mib=64, bus="left"), Drive("INITIATOR", bus="right")],
                      ["APART"]),
     "rdma": ("rdma", [], [], []),
+    "tls": ("tls", [], [], []),
 }
+# Of this machine, that the tests of one start.
+PROGRAMS = {"rdma": ["ip", "rdma"], "tls": ["ip"]}
 # What is opened at run time: UCX, its transports over RDMA, and the driver by which verbs know soft RoCE.
-RDMA_LIBRARIES = ["libucp.so.0", "ucx/libuct_ib.so.0", "libibverbs/librxe-rdmav34.so"]
-RDMA_FILES = [Path("/etc/libibverbs.d/rxe.driver")]
+LIBRARIES = {"rdma": ["libucp.so.0", "ucx/libuct_ib.so.0", "libibverbs/librxe-rdmav34.so"]}
+FILES = {"rdma": [Path("/etc/libibverbs.d/rxe.driver")]}
 
 
 def skip(why):
@@ -125,17 +128,18 @@ def kernel_of(name):
     found = cache() / name / "vmlinuz"
     if found.is_file():
         return found
-    hint = {"debian": "`./dev setup` fetches it", "rdma": "`./dev setup` fetches it",
-              "p2p": "`./dev p2p-kernel` builds it, once, in about 10 minutes"}[name]
+    hint = "`./dev setup` fetches it"
+    if name == "p2p":
+        hint = "`./dev p2p-kernel` builds it, once, in about 10 minutes"
     return skip(f"no kernel at {found}: {hint}")
 
 
-def rdma_parts():
+def parts_of(machine):
     """Programs and libraries, then plain files, by their names in the guest's root."""
-    programs = {name: Path(shutil.which(name) or name) for name in ("ip", "rdma")}
+    programs = {name: Path(shutil.which(name) or name) for name in PROGRAMS.get(machine, [])}
     folder = Path("/usr/lib", sysconfig.get_config_var("MULTIARCH"))
-    programs |= {str(folder / name)[1:]: folder / name for name in RDMA_LIBRARIES}
-    files = {str(path)[1:]: path for path in RDMA_FILES}
+    programs |= {str(folder / name)[1:]: folder / name for name in LIBRARIES.get(machine, [])}
+    files = {str(path)[1:]: path for path in FILES.get(machine, [])}
     if absent := [str(path) for path in [*programs.values(), *files.values()] if not path.is_file()]:
         skip(f"not installed: {', '.join(absent)}; `./dev setup` installs them")
     return programs, files
@@ -190,10 +194,9 @@ def main():
     args.work.mkdir(parents=True)
     programs = {"init": args.guest} | {path.name: path for path in args.carry}
     others = {f"modules/{path.name}": path for path in (kernel.parent / "modules").glob("*")}
-    if args.machine == "rdma":
-        parts, files = rdma_parts()
-        programs |= parts
-        others |= files
+    parts, files = parts_of(args.machine)
+    programs |= parts
+    others |= files
     (args.work / "initramfs").write_bytes(initramfs(programs, others))
     command = command_of(args.machine, kernel, args.work)
     start = time.monotonic()
