@@ -31,7 +31,11 @@ class BasicBarrier {
     const std::uint64_t sum = arrivals_.fetch_add(mine, std::memory_order_acq_rel) + mine;
     if ((sum & kMaxMembers) != members) return false;
     const std::uint64_t if_alike = (digest * members) << kCountBits;
-    if (sum - members != if_alike) differs_in_.store(round() + 1, std::memory_order_relaxed);
+    const std::uint32_t after = round() + 1;
+    if (sum - members != if_alike)
+      differs_in_.store(after, std::memory_order_relaxed);
+    else if (differs_in_.load(std::memory_order_relaxed) == after)  // since 2^32 rounds, or zeroed
+      differs_in_.store(round(), std::memory_order_relaxed);
     arrivals_.store(0, std::memory_order_relaxed);  // seen by the ring below
     event_count_.ring();
     return true;

@@ -101,6 +101,20 @@ TEST(ContextTest, calls_that_differ_are_an_error_on_all) {
   });
 }
 
+/// 4,294,967,296 of them take a quarter of an hour.
+TEST(ContextTest, the_count_of_barriers_may_wrap) {
+  auto context = Context::open();
+  ASSERT_TRUE(context.ok());
+  auto* const rounds = reinterpret_cast<std::uint32_t*>(
+      reinterpret_cast<std::byte*>(&context->underneath()->job().team(Team::kWorld)) +
+      8);  // docs/formats/shmem_job.md
+  ASSERT_TRUE(context->barrier().ok());
+  ASSERT_EQ(*rounds, 1u);
+  *rounds = ~std::uint32_t{0} - 1;
+  for (int round = 0; round < 4; ++round) EXPECT_TRUE(context->barrier().ok()) << round;
+  EXPECT_EQ(*rounds, 2u);
+}
+
 TEST(ContextTest, size_that_overflows_is_refused) {
   auto context = Context::open();
   EXPECT_EQ(context->allocate<double>(~0ULL / 4).code(), Code::out_of_range);
