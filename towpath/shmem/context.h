@@ -15,6 +15,7 @@
 // Thread: any; collective calls one at a time, and not beside open() and finalize().
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,16 +54,18 @@ class Context {
   int my_pe() const noexcept { return world_ ? static_cast<int>(world_->my_pe()) : -1; }
   int n_pes() const noexcept { return world_ ? static_cast<int>(world_->pes()) : -1; }
 
-  /// Collective. Count 0 is legal. Errors: invalid_argument (the PEs differ; alignment),
-  /// out_of_range (bytes that do not fit 64 bits), exhausted (the heap; with its figures),
-  /// peer_lost, timed_out.
+  /// Collective. Count 0 is legal. Aligned as T is, at least. Errors: invalid_argument (the PEs
+  /// differ; alignment), out_of_range (bytes that do not fit 64 bits), exhausted (the heap; with
+  /// its figures), peer_lost, timed_out.
   template <typename T>
   Result<SymmetricBuffer<T>> allocate(std::uint64_t count, const AllocateOptions& options = {}) {
     const auto bytes = checked_multiply(count, sizeof(T));
     if (!bytes)
       return error(Code::out_of_range, cat(count, " elements of ", sizeof(T), " bytes"),
                    "no memory is that large");
-    TOWPATH_TRY(SharedBlock block, allocate_bytes(*bytes, options));
+    AllocateOptions wanted = options;
+    wanted.alignment = std::max<std::uint64_t>(options.alignment, alignof(T));
+    TOWPATH_TRY(SharedBlock block, allocate_bytes(*bytes, wanted));
     return SymmetricBuffer<T>(std::move(block));
   }
   template <typename T>

@@ -1,5 +1,6 @@
 // Contexts, allocation, and what happens when PEs do not agree.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <latch>
 
@@ -187,6 +188,21 @@ TEST(ContextTest, alignment_is_kept) {
     EXPECT_EQ(address_of(buffer->local().data()) % alignment, 0u);
   }
   EXPECT_EQ(context->allocate<char>(1, {.alignment = 48}).code(), Code::invalid_argument);
+}
+
+TEST(ContextTest, elements_are_aligned_as_their_type_is) {
+  struct alignas(512) Page {
+    std::array<char, 512> bytes;
+  };
+  auto context = Context::open();
+  auto odd = context->allocate<char>(1);
+  for (const std::uint64_t alignment : {8, 64, 1024}) {
+    auto pages = context->allocate<Page>(2, {.alignment = alignment});
+    ASSERT_TRUE(pages.ok()) << pages.status().to_string();
+    EXPECT_EQ(address_of(&pages->local()[1]) % 512, 0u);
+    EXPECT_EQ(address_of(pages->local().data()) % alignment, 0u);
+  }
+  EXPECT_EQ(context->allocate<Page>(1, {.alignment = 768}).code(), Code::invalid_argument);
 }
 
 /// PEs in threads have their heaps wherever there was room.
