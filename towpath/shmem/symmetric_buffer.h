@@ -264,8 +264,13 @@ class SymmetricBuffer {
   /// At least one, unless there are none: places in `indexes`.
   Result<std::vector<std::size_t>> wait_until_some(std::span<const std::uint64_t> indexes,
                                                    Wanted<T> wanted) const requires kHasAtomics {
-    TOWPATH_TRY(wait_until_any(indexes, wanted));
-    return test_some(indexes, wanted);
+    TOWPATH_TRY(check_indexes(indexes));
+    std::vector<std::size_t> places;
+    TOWPATH_TRY(world_->wait_for_write(CallKind::wait, [&] {
+      places = some(indexes, wanted);
+      return !places.empty() || indexes.empty();
+    }));
+    return places;
   }
 
   Result<bool> test(std::uint64_t index, Wanted<T> wanted) const requires kHasAtomics {
@@ -285,10 +290,7 @@ class SymmetricBuffer {
   Result<std::vector<std::size_t>> test_some(std::span<const std::uint64_t> indexes,
                                              Wanted<T> wanted) const requires kHasAtomics {
     TOWPATH_TRY(check_indexes(indexes));
-    std::vector<std::size_t> places;
-    for (std::size_t place = 0; place < indexes.size(); ++place)
-      if (holds(load(indexes[place]), wanted.compare, wanted.value)) places.push_back(place);
-    return places;
+    return some(indexes, wanted);
   }
 
   // In the order of a stream. `source` and `target` must stay until the stream has passed. Ranges
@@ -380,6 +382,12 @@ class SymmetricBuffer {
     for (const std::uint64_t index : indexes)
       found += holds(load(index), wanted.compare, wanted.value) ? 1 : 0;
     return found;
+  }
+  std::vector<std::size_t> some(std::span<const std::uint64_t> indexes, Wanted<T> wanted) const {
+    std::vector<std::size_t> places;
+    for (std::size_t place = 0; place < indexes.size(); ++place)
+      if (holds(load(indexes[place]), wanted.compare, wanted.value)) places.push_back(place);
+    return places;
   }
   std::optional<std::size_t> any(std::span<const std::uint64_t> indexes, Wanted<T> wanted) const {
     if (indexes.empty()) return std::nullopt;

@@ -202,6 +202,25 @@ TEST_P(SymmetricBufferTest, waits_for_all_any_and_some) {
   });
 }
 
+/// A PE may change an element back as soon as it was seen.
+TEST(LocalBufferTest, wait_for_some_finds_one_however_it_changes) {
+  as_threads({.pes = 2}, [](Context& context) {
+    auto flags = context.allocate_zeroed<std::uint64_t>(2);
+    ASSERT_TRUE(context.barrier().ok());
+    if (context.my_pe() == 0) {
+      for (int i = 0; i < 300'000; ++i) (void)flags->set({.pe = 1}, i % 2);
+      EXPECT_TRUE(flags->set({.pe = 1}, 1).ok() && flags->set({.pe = 1, .index = 1}, 1).ok());
+    } else {
+      int without = 0;
+      while (!*flags->test(1, {Compare::equal, 1}))
+        without +=
+            flags->wait_until_some(std::vector<std::uint64_t>{0}, {Compare::equal, 1})->empty();
+      EXPECT_EQ(without, 0);
+    }
+    ASSERT_TRUE(context.barrier().ok());
+  });
+}
+
 TEST(LocalBufferTest, comparisons_mean_what_they_say) {
   EXPECT_TRUE(holds(1, Compare::less, 2) && !holds(2, Compare::less, 2));
   EXPECT_TRUE(holds(2, Compare::less_equal, 2) && !holds(3, Compare::less_equal, 2));
