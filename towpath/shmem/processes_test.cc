@@ -153,6 +153,20 @@ TEST(ShmemProcessTest, a_pe_that_goes_on_in_time_is_waited_for) {
     EXPECT_TRUE(ended_with(status, kFine)) << status;
 }
 
+/// As a program that a PE starts, and that takes itself for the same PE.
+TEST(ShmemProcessTest, a_pe_that_has_begun_is_watched_though_another_process_wants_to_be_it) {
+  const JobFiles files = *create_job({.pes = 1, .heap_bytes = testing::kTestHeap});
+  const JobView job = *JobView::map(files.control.get());
+  auto context = Context::open(bootstrap_for(files, 0));
+  ASSERT_TRUE(context.ok()) << context.status().to_string();
+  const std::uint64_t started = job.pe(0).start_time;
+  EXPECT_TRUE(sys::testing::passes_in_child(
+      [&] { EXPECT_EQ(Context::open(bootstrap_for(files, 0)).code(), Code::already_exists); }));
+  EXPECT_EQ(job.pe(0).pid.load(), static_cast<std::uint32_t>(::getpid()));
+  EXPECT_EQ(job.pe(0).start_time, started);
+  EXPECT_TRUE(context->finalize().ok());
+}
+
 TEST(ShmemProcessTest, dead_pe_is_named_and_its_memory_can_still_be_read) {
   const auto statuses = as_processes({.pes = 2}, [](Context& context) {
     auto value = context.allocate_zeroed<int>(1);

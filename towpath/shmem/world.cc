@@ -151,10 +151,17 @@ Status World::map_heaps(JobFiles files, const HeapPages& pages) {
 /// Says that this PE is here, and waits for all others to say so.
 Status World::meet() {
   PeRecord& mine = job_.pe(my_pe_);
-  mine.pid.store(static_cast<std::uint32_t>(::getpid()), std::memory_order_relaxed);
-  TOWPATH_TRY(mine.start_time, sys::process_start_time(::getpid()));
-  std::uint32_t absent = 0;
-  if (!mine.state.compare_exchange_strong(absent, static_cast<std::uint32_t>(PeState::running)))
+  TOWPATH_TRY(const std::uint64_t started, sys::process_start_time(::getpid()));
+  // The number of a process that has begun stays: by it the others watch that one.
+  std::uint32_t nobody = 0;
+  bool is_first = mine.pid.compare_exchange_strong(nobody, static_cast<std::uint32_t>(::getpid()));
+  if (is_first) {
+    mine.start_time = started;
+    std::uint32_t absent = 0;
+    is_first =
+        mine.state.compare_exchange_strong(absent, static_cast<std::uint32_t>(PeState::running));
+  }
+  if (!is_first)
     return error(Code::already_exists, cat("PE ", my_pe_, " of this job has begun before"),
                  "start each PE once");
   open_pes_ = pes();  // from here on, going away is leaving
