@@ -68,10 +68,7 @@ Status wait_for_absent(World& world, const TeamView& team, const Round& round,
 
 Status gather(World& world, TeamView& team, const Arrival& arrival) {
   TOWPATH_TRY(world.check_open());
-  if (world.is_inherited())
-    return error(Code::not_ready,
-                 "this symmetric memory belongs to the process that this one was forked from",
-                 "make the calls of all PEs there");
+  TOWPATH_TRY(world.check_process());
   TOWPATH_TRY(world.check_mine());
   TOWPATH_TRY(team.broken);
   const std::uint32_t mine = team.rounds++;

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <towpath/core/format.h>
 #include <towpath/net/tls/test_authorities.h>
@@ -68,6 +70,35 @@ TEST_P(HostsTest, puts_and_gets_of_every_size_arrive) {
       ASSERT_TRUE(bytes->get(std::span(back).first(size), {.pe = other}).ok());
       EXPECT_TRUE(std::equal(sent.begin(), sent.begin() + size, back.begin())) << size;
     }
+    EXPECT_TRUE(context.finalize().ok());
+  });
+}
+
+/// The connections are its parent's: what it said there would be taken for the parent's next words.
+TEST_P(HostsTest, a_forked_child_does_not_speak_for_its_pe) {
+  testing::as_threads({.pes = 2, .hosts = 2, .network = network()}, [](Context& context) {
+    auto words = context.allocate_zeroed<std::uint64_t>(2);
+    ASSERT_TRUE(words.ok()) << words.status().to_string();
+    if (context.my_pe() == 0) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        const auto is_refused = [](const Status& status) {
+          return status.code() == Code::not_ready;
+        };
+        const bool are_refused =
+            is_refused(words->p({.pe = 1}, 5)) && is_refused(words->g({.pe = 1}).status()) &&
+            is_refused(words->inc({.pe = 1})) && is_refused(words->fetch_inc({.pe = 1}).status());
+        context.quiet();
+        ::_exit(are_refused ? 0 : 1);
+      }
+      int status = -1;
+      EXPECT_EQ(::waitpid(child, &status, 0), child);
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+      EXPECT_TRUE(words->p({.pe = 1, .index = 1}, 7).ok());
+    }
+    ASSERT_TRUE(context.barrier().ok());
+    EXPECT_EQ(words->local()[0], 0u);
+    EXPECT_EQ(words->local()[1], context.my_pe() == 1 ? 7u : 0u);
     EXPECT_TRUE(context.finalize().ok());
   });
 }

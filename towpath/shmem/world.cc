@@ -114,9 +114,16 @@ World::~World() {
 
 bool World::is_inherited() const noexcept { return fork_mark_->is_inherited(); }
 
+Status World::check_process() const {
+  if (!is_inherited()) return {};
+  return error(Code::not_ready,
+               "this symmetric memory belongs to the process that this one was forked from",
+               "make the calls of all PEs, and those to other hosts, there");
+}
+
 void World::end_all(int status) const noexcept {
   job_.end_with(status);
-  if (remote_ != nullptr) remote_->end_all(status);
+  if (remote_ != nullptr && !is_inherited()) remote_->end_all(status);
 }
 
 void World::finish() noexcept {
@@ -280,26 +287,37 @@ std::vector<std::uint32_t> World::doors_to(std::span<const std::int32_t> members
 }
 
 Status World::read(RemoteAddress from, ByteSpan into) const {
-  if (!is_here(from.pe)) return remote_->get(from, into);
+  if (!is_here(from.pe)) {
+    TOWPATH_TRY(check_process());
+    return remote_->get(from, into);
+  }
   copy_bytes(into.data(), heap_of(from.pe) + from.offset, into.size());
   return {};
 }
 
 Status World::write(RemoteAddress to, ConstByteSpan bytes) const {
-  if (!is_here(to.pe)) return remote_->put(to, bytes);
+  if (!is_here(to.pe)) {
+    TOWPATH_TRY(check_process());
+    return remote_->put(to, bytes);
+  }
   copy_bytes(heap_of(to.pe) + to.offset, bytes.data(), bytes.size());
   return {};
 }
 
 Result<std::uint64_t> World::change(RemoteAddress at, const Change& what) const {
-  if (!is_here(at.pe)) return remote_->change(at, what);
+  if (!is_here(at.pe)) {
+    TOWPATH_TRY(check_process());
+    return remote_->change(at, what);
+  }
   const std::uint64_t before = apply(heap_of(at.pe) + at.offset, what);
   nudge(at.pe);
   return before;
 }
 
 Status World::post(RemoteAddress at, const Change& what) const {
-  return is_here(at.pe) ? change(at, what).status() : remote_->post(at, what);
+  if (is_here(at.pe)) return change(at, what).status();
+  TOWPATH_TRY(check_process());
+  return remote_->post(at, what);
 }
 
 std::vector<int> World::losses() const {

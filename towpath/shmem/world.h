@@ -86,7 +86,8 @@ class World {
   /// Of these PEs, the first on each other host.
   std::vector<std::uint32_t> doors_to(std::span<const std::int32_t> pes) const;
 
-  // Bytes and words of any PE's heap, wherever it is; ranges were checked. Errors: Remote's.
+  // Bytes and words of any PE's heap, wherever it is; ranges were checked. Errors: Remote's, and
+  // not_ready (a forked child reaches no other host: the connections are the PE's).
 
   Status read(RemoteAddress from, ByteSpan into) const;
   Status write(RemoteAddress to, ConstByteSpan bytes) const;
@@ -95,7 +96,7 @@ class World {
   Status post(RemoteAddress at, const Change& change) const;
   /// Puts and posts to other hosts are in place.
   void quiet_far() const noexcept {
-    if (remote_ != nullptr) remote_->quiet();
+    if (remote_ != nullptr && !is_inherited()) remote_->quiet();
   }
 
   /// After a write into the heap of `pe`: wakes who sleeps there. Sleepers that are just lying down
@@ -176,6 +177,8 @@ class World {
   /// Whether this process is a forked child of the PE: it has the memory, and is no PE. What it
   /// ends is not the PE, and it meets nobody: gather() refuses, finish() and leave() do nothing.
   bool is_inherited() const noexcept;
+  /// ok, or not_ready: in such a child.
+  Status check_process() const;
 
  private:
   struct Condition {
