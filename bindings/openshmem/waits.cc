@@ -14,8 +14,14 @@ bool is_as_wanted(const door_wanted& wanted, std::size_t index) {
   auto* const element = static_cast<T*>(const_cast<void*>(wanted.ivars)) + index;
   const T value = static_cast<const T*>(wanted.values)[wanted.one_for_each != 0 ? index : 0];
   // Acquire: pairs with the writer's atomic operation, or its put before a fence.
-  return shmem::holds(std::atomic_ref<T>(*element).load(std::memory_order_acquire),
-                      static_cast<shmem::Compare>(wanted.cmp), value);
+  const auto looks = [&] {
+    return shmem::holds(std::atomic_ref<T>(*element).load(std::memory_order_acquire),
+                        static_cast<shmem::Compare>(wanted.cmp), value);
+  };
+  if (!looks()) return false;
+  Process& self = process();
+  const std::byte* const at = self.in_heap(element, sizeof(T));
+  return at == nullptr || self.world().is_whole({at, sizeof(T)}, looks);
 }
 
 bool holds(const door_wanted& wanted, std::size_t index) {

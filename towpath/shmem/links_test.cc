@@ -168,6 +168,50 @@ TEST_F(LinksTest, word_that_comes_in_parts_is_put_in_place_at_once) {
   EXPECT_EQ(as_text(ConstByteSpan(heap_).first(4)), "next");
 }
 
+TEST_F(LinksTest, a_part_of_a_long_put_is_not_taken_for_an_element) {
+  meet();
+  std::uint64_t port = 0;
+  std::memcpy(&port, links_.place().address.data(), sizeof port);
+  const auto element = [&](std::size_t at) { return ConstByteSpan(heap_).subspan(at, 8); };
+  const auto yes = [] { return true; };
+  const auto no = [] { return false; };
+  const Condition holds = Condition::of(yes), fails = Condition::of(no);
+  EXPECT_EQ(links_.looks_whole(element(16), holds), std::optional(true));
+  EXPECT_EQ(links_.looks_whole(element(16), fails), std::optional(false));
+  const Bytes head = other_.sealed({.kind = FrameKind::put, .offset = 8});
+  const ConstByteSpan put = as_bytes("three words of 8 bytes..");
+  net::BodySink* const sink =
+      network_.port(port).listener->on_message({.head = head, .body_bytes = put.size()});
+  ASSERT_NE(sink, nullptr);
+  EXPECT_TRUE(links_.is_whole(element(16), holds)) << "nothing has come";
+  EXPECT_TRUE(sink->take(put.first(12)));
+  EXPECT_EQ(links_.looks_whole(element(16), holds), std::nullopt);
+  EXPECT_TRUE(links_.is_whole(element(8), holds));
+  EXPECT_FALSE(links_.is_whole(element(16), holds)) << "4 of its bytes are there";
+  EXPECT_TRUE(links_.is_whole(element(24), holds));
+  EXPECT_FALSE(links_.is_whole(element(24), fails));
+  EXPECT_EQ(links_.looks_whole(element(32), holds), std::optional(true)) << "behind the put";
+  EXPECT_TRUE(sink->take(put.subspan(12)));
+  sink->done(true);
+  EXPECT_EQ(links_.looks_whole(element(16), holds), std::optional(true));
+  EXPECT_EQ(as_text(ConstByteSpan(heap_).subspan(8, put.size())), as_text(put));
+}
+
+TEST_F(LinksTest, a_long_put_that_breaks_off_is_waited_for_by_nobody) {
+  meet();
+  std::uint64_t port = 0;
+  std::memcpy(&port, links_.place().address.data(), sizeof port);
+  const auto yes = [] { return true; };
+  const ConstByteSpan element = ConstByteSpan(heap_).first(8);
+  const Bytes head = other_.sealed({.kind = FrameKind::put});
+  net::BodySink* const sink =
+      network_.port(port).listener->on_message({.head = head, .body_bytes = 24});
+  ASSERT_NE(sink, nullptr);
+  EXPECT_EQ(links_.looks_whole(element, Condition::of(yes)), std::nullopt);
+  sink->done(false);
+  EXPECT_EQ(links_.looks_whole(element, Condition::of(yes)), std::optional(true));
+}
+
 TEST_F(LinksTest, who_says_nothing_is_lost_in_time) {
   meet();
   EXPECT_EQ(state_of_other(), PeState::running);

@@ -28,6 +28,19 @@ struct RemoteAddress {
   std::uint64_t offset = 0;
 };
 
+/// What is asked of memory again and again; lives as long as what it was made of.
+struct Condition {
+  template <typename Holds>
+  static Condition of(const Holds& holds) noexcept {
+    return {.what = &holds,
+            .answer = [](const void* what) { return (*static_cast<const Holds*>(what))(); }};
+  }
+  bool operator()() const { return answer(what); }
+
+  const void* what;
+  bool (*answer)(const void* what);
+};
+
 /// A member of a team came to a gathering: what other hosts must hear.
 struct ArrivalNews {
   std::uint32_t slot = 0;
@@ -54,10 +67,14 @@ class Remote {
   // Ranges were checked. Errors: peer_lost, exhausted.
 
   /// `bytes` may be reused; they are in place after quiet(). Of an aligned word of up to 8 bytes
-  /// nobody sees a part.
+  /// nobody sees a part; longer ones come in parts that end anywhere: see is_whole().
   virtual Status put(RemoteAddress to, ConstByteSpan bytes) = 0;
   /// Errors also: out_of_range (`into` cannot be written).
   virtual Status get(RemoteAddress from, ByteSpan into) = 0;
+  /// Whether `condition`, which looks at `element` of this PE's heap, holds while no put has
+  /// brought a part of that and not all. Cost: a few loads, unless a long put to there is under
+  /// way.
+  virtual bool is_whole(ConstByteSpan element, const Condition& condition) noexcept = 0;
   /// The value from before.
   virtual Result<std::uint64_t> change(RemoteAddress at, const Change& change) = 0;
   /// As change(), without waiting: it has taken place after quiet().

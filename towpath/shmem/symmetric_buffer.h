@@ -237,10 +237,8 @@ class SymmetricBuffer {
   Result<T> wait_until(std::uint64_t index, Wanted<T> wanted) const requires kHasAtomics {
     TOWPATH_TRY(check_index(index));
     T seen{};
-    TOWPATH_TRY(world_->wait_for_write(CallKind::wait, [&] {
-      seen = load(index);
-      return holds(seen, wanted.compare, wanted.value);
-    }));
+    TOWPATH_TRY(
+        world_->wait_for_write(CallKind::wait, [&] { return is_as_wanted(index, wanted, seen); }));
     return seen;
   }
   Status wait_until_all(std::span<const std::uint64_t> indexes,
@@ -275,7 +273,8 @@ class SymmetricBuffer {
 
   Result<bool> test(std::uint64_t index, Wanted<T> wanted) const requires kHasAtomics {
     TOWPATH_TRY(check_index(index));
-    return holds(load(index), wanted.compare, wanted.value);
+    T seen{};
+    return is_as_wanted(index, wanted, seen);
   }
   Result<bool> test_all(std::span<const std::uint64_t> indexes,
                         Wanted<T> wanted) const requires kHasAtomics {
@@ -369,6 +368,14 @@ class SymmetricBuffer {
   T load(std::uint64_t index) const {
     return std::atomic_ref<T>(local_[index]).load(std::memory_order_acquire);
   }
+  /// As a whole.
+  bool is_as_wanted(std::uint64_t index, const Wanted<T>& wanted, T& seen) const {
+    const auto looks = [&] {
+      seen = load(index);
+      return holds(seen, wanted.compare, wanted.value);
+    };
+    return looks() && world_->is_whole(std::as_bytes(std::span(local_ + index, 1)), looks);
+  }
   Status check_index(std::uint64_t index) const {
     if (world_ == nullptr) return check({}, 1);
     return check({.pe = static_cast<int>(world_->my_pe()), .index = index}, 1);
@@ -379,21 +386,23 @@ class SymmetricBuffer {
   }
   std::size_t count(std::span<const std::uint64_t> indexes, Wanted<T> wanted) const {
     std::size_t found = 0;
-    for (const std::uint64_t index : indexes)
-      found += holds(load(index), wanted.compare, wanted.value) ? 1 : 0;
+    T seen{};
+    for (const std::uint64_t index : indexes) found += is_as_wanted(index, wanted, seen) ? 1 : 0;
     return found;
   }
   std::vector<std::size_t> some(std::span<const std::uint64_t> indexes, Wanted<T> wanted) const {
     std::vector<std::size_t> places;
+    T seen{};
     for (std::size_t place = 0; place < indexes.size(); ++place)
-      if (holds(load(indexes[place]), wanted.compare, wanted.value)) places.push_back(place);
+      if (is_as_wanted(indexes[place], wanted, seen)) places.push_back(place);
     return places;
   }
   std::optional<std::size_t> any(std::span<const std::uint64_t> indexes, Wanted<T> wanted) const {
     if (indexes.empty()) return std::nullopt;
     const std::uint64_t list = address_of(local_ + indexes.front()) + (indexes.size() << 40U);
+    T seen{};
     return world_->fair_start().find(list, indexes.size(), [&](std::size_t place) {
-      return holds(load(indexes[place]), wanted.compare, wanted.value);
+      return is_as_wanted(indexes[place], wanted, seen);
     });
   }
   static std::uint64_t extent(std::uint64_t stride, std::uint64_t count) noexcept {

@@ -1,6 +1,7 @@
 // What is done to the elements of other PEs.
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -219,6 +220,63 @@ TEST(LocalBufferTest, wait_for_some_finds_one_however_it_changes) {
     }
     ASSERT_TRUE(context.barrier().ok());
   });
+}
+
+/// The way to PE 1, of whose puts a part has come the first three times that this is asked.
+class InParts final : public Remote {
+ public:
+  explicit InParts(int& asked) : asked_(asked) {}
+  Status start(const Here& here) override {
+    here.job->pe(1).state.store(static_cast<std::uint32_t>(PeState::running));
+    return {};
+  }
+  bool is_whole(ConstByteSpan element, const Condition& condition) noexcept override {
+    return element.size() == sizeof(std::uint64_t) && ++asked_ > 3 && condition();
+  }
+  Status put(RemoteAddress, ConstByteSpan) override { return {}; }
+  Status get(RemoteAddress, ByteSpan) override { return {}; }
+  Result<std::uint64_t> change(RemoteAddress, const Change&) override { return 0; }
+  Status post(RemoteAddress, const Change&) override { return {}; }
+  void quiet() noexcept override {}
+  Status arrive(const ArrivalNews&, std::span<const std::uint32_t>) override { return {}; }
+  Result<std::uint64_t> take_slot() override { return 0; }
+  void leave_slot(std::uint32_t, std::uint32_t) noexcept override {}
+  void end_all(int) noexcept override {}
+  void close(PeState) noexcept override {}
+
+ private:
+  int& asked_;
+};
+
+TEST(LocalBufferTest, a_part_of_an_element_is_not_taken_for_it) {
+  int asked = 0;
+  JobFiles files = *create_job({.pes = 2, .heap_bytes = testing::kTestHeap, .heaps = 1});
+  auto context = Context::open({.my_pe = 0,
+                                .pes = 2,
+                                .files = spread(std::move(files), {0}, 2),
+                                .hosts = {0, 1},
+                                .remote = std::make_unique<InParts>(asked)});
+  ASSERT_TRUE(context.ok()) << context.status().to_string();
+  const SymmetricBuffer<std::uint64_t> words(std::make_shared<const Block>(
+      context->underneath(), BlockPlace{.slot = 0, .offset = 0, .size_bytes = 64}));
+  const std::vector<std::uint64_t> third = {2};
+  const Wanted<std::uint64_t> seven = {Compare::equal, 7};
+  EXPECT_FALSE(*words.test(2, seven));
+  EXPECT_EQ(asked, 0) << "it is not as wanted";
+  words.local()[2] = 7;
+  EXPECT_FALSE(*words.test(2, seven));
+  EXPECT_FALSE(*words.test_all(third, seven));
+  EXPECT_TRUE(words.test_some(third, seven)->empty());
+  EXPECT_EQ(*words.test_any(third, seven), 0u);
+  EXPECT_EQ(std::exchange(asked, 0), 4);
+  EXPECT_EQ(*words.wait_until(2, seven), 7u);
+  EXPECT_EQ(std::exchange(asked, 0), 4);
+  EXPECT_EQ(*words.wait_until_any(third, seven), 0u);
+  EXPECT_EQ(std::exchange(asked, 0), 4);
+  EXPECT_EQ(*words.wait_until_some(third, seven), std::vector<std::size_t>{0});
+  EXPECT_EQ(std::exchange(asked, 0), 4);
+  EXPECT_TRUE(words.wait_until_all(third, seven).ok());
+  EXPECT_EQ(asked, 4);
 }
 
 TEST(LocalBufferTest, comparisons_mean_what_they_say) {

@@ -214,21 +214,20 @@ Status World::watch_others() {
 
 Status World::wait_asleep(EventCount& event_count, Condition ready,
                           std::span<const std::int32_t> awaited) {
-  const auto holds = [&] { return ready.holds(ready.what); };
   const run::Deadline end = timeouts_.to_wait == Duration::max()
                                 ? run::Deadline::never()
                                 : run::Deadline::after(clock_, timeouts_.to_wait);
   StoppedPes stopped(timeouts_.with_stopped);
   while (true) {
     const run::Deadline slice = run::Deadline::after(clock_, kSlice);
-    if (event_count.doze(holds, run::Deadline::earlier(slice, end))) return {};
+    if (event_count.doze(ready, run::Deadline::earlier(slice, end))) return {};
     const auto given_up =
         stopped.look(clock_.now(), awaited, [this](std::uint32_t pe) { return is_stopped(pe); });
     if (given_up) job_.mark(*given_up, PeState::stopped);
-    if (Status mine = check_mine(); !mine.ok()) return holds() ? Status() : mine;
-    if (Status lost = lost_among(awaited, true); !lost.ok()) return holds() ? Status() : lost;
+    if (Status mine = check_mine(); !mine.ok()) return ready() ? Status() : mine;
+    if (Status lost = lost_among(awaited, true); !lost.ok()) return ready() ? Status() : lost;
     if (end.expired(clock_)) {
-      if (holds()) return {};
+      if (ready()) return {};
       return error(Code::timed_out, whereabouts(awaited), "see what those PEs are doing");
     }
   }

@@ -109,11 +109,14 @@ class World {
   template <typename Ready>
   Status wait(EventCount& event_count, const Ready& ready, std::span<const std::int32_t> awaited) {
     if (run::look_for(ready, looks_)) return {};
-    return wait_asleep(
-        event_count,
-        {.what = &ready,
-         .holds = [](const void* what) { return (*static_cast<const Ready*>(what))(); }},
-        awaited);
+    return wait_asleep(event_count, Condition::of(ready), awaited);
+  }
+  /// Whether `holds()`, which is true of an element of the own heap, is so of the whole of it: long
+  /// puts from other hosts come in parts.
+  template <typename Holds>
+  bool is_whole(ConstByteSpan element, const Holds& holds) const {
+    if (remote_ == nullptr || is_inherited()) return true;
+    return remote_->is_whole(element, Condition::of(holds));
   }
   /// Of searches for one of several elements in the own heap.
   FairStart& fair_start() noexcept { return fair_start_; }
@@ -181,11 +184,6 @@ class World {
   Status check_process() const;
 
  private:
-  struct Condition {
-    const void* what;
-    bool (*holds)(const void* what);
-  };
-
   Status map_heaps(JobFiles files, const HeapPages& pages);
   Status meet();
   Status watch_others();

@@ -56,6 +56,21 @@ bool Arrivals::seat(const Guest& guest) {
   return true;
 }
 
+// One that sees a byte of the put sees that it has begun.
+void LongPuts::begin(Way& way, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  way.begin.store(offset, std::memory_order_relaxed);
+  way.end.store(offset + bytes, std::memory_order_relaxed);
+  count_.fetch_add((std::uint64_t{1} << 32U) + 1);
+  thread_fence(std::memory_order_seq_cst);
+}
+
+void LongPuts::end(Way& way) noexcept {
+  if (way.end.load(std::memory_order_relaxed) == 0) return;
+  way.begin.store(0, std::memory_order_relaxed);
+  way.end.store(0, std::memory_order_relaxed);
+  count_.fetch_sub(1);
+}
+
 Status Links::open(const MessageNetwork& network) {
   has_connections_ = network.has_connections;
   instance_ = std::max<std::uint64_t>(1, sys::random_u64());
@@ -155,6 +170,21 @@ Instant Links::due() const noexcept {
   if (arrivals_wait_) due = std::min(due, sessions_->last_turn() + kUntilNextLook);
   for (const auto& [pe, link] : links_) due = std::min(due, link.report_at);
   return due;
+}
+
+std::optional<bool> Links::looks_whole(ConstByteSpan element, const Condition& condition) const {
+  const auto ways = [&](const auto& look_at) {
+    for (const auto& [pe, link] : links_) look_at(link.inbound.way);
+  };
+  return long_puts_.looks_whole(address_of(element.data()) - address_of(here_.heap.data()),
+                                element.size(), ways, condition);
+}
+
+bool Links::is_whole(ConstByteSpan element, const Condition& condition) const {
+  const std::uint64_t offset = address_of(element.data()) - address_of(here_.heap.data());
+  for (const auto& [pe, link] : links_)
+    if (link.inbound.ends_inside(offset, element.size())) return false;
+  return condition();
 }
 
 void Links::answer(Link& link) {

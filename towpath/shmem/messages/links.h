@@ -14,6 +14,7 @@
 // Thread: one at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -63,6 +64,39 @@ class Arrivals {
   std::map<Seat, std::uint32_t> last_round_;  // of the gathering, in which a member was brought
 };
 
+// LongPuts: where puts that come in parts are on their way to, for those that look at the heap
+// meanwhile. Thread: begin() and end() one at a time, looks_whole() any.
+class LongPuts {
+ public:
+  /// One of them.
+  struct Way {
+    std::atomic<std::uint64_t> begin{0}, end{0};  // of the heap; alike: none
+  };
+
+  void begin(Way& way, std::uint64_t offset, std::uint64_t bytes) noexcept;
+  void end(Way& way) noexcept;
+  /// As Remote::is_whole(), of the `bytes` at `offset`. `ways` gives all there are. Nothing: a put
+  /// may be there, or one has begun or ended while this looked.
+  template <typename Ways>
+  std::optional<bool> looks_whole(std::uint64_t offset, std::uint64_t bytes, const Ways& ways,
+                                  const Condition& condition) const {
+    const std::uint64_t before = count_.load(std::memory_order_acquire);
+    bool is_there = false;
+    if (static_cast<std::uint32_t>(before) != 0)
+      ways([&](const Way& way) {
+        is_there = is_there || (way.begin.load(std::memory_order_relaxed) < offset + bytes &&
+                                offset < way.end.load(std::memory_order_relaxed));
+      });
+    if (is_there) return {};
+    const bool holds = condition();
+    if (count_.load(std::memory_order_acquire) != before) return {};
+    return holds;
+  }
+
+ private:
+  std::atomic<std::uint64_t> count_{0};  // low half: under way; above: how many ever were
+};
+
 // InboundBody: what of a frame is not in its head, while it comes.
 //
 // In its turn a frame's body goes straight to where it belongs, which is asked for anew before each
@@ -85,14 +119,15 @@ class InboundBody final : public net::BodySink {
   bool is_kept = false;
   Bytes kept;
 
-  void begin(const Frame& its_frame, ConstByteSpan its_head, std::uint64_t its_from, bool keeps) {
-    frame = its_frame;
-    head = its_head;
-    from = its_from;
-    is_kept = keeps;
-    kept.resize(keeps ? frame.body_bytes : 0);
-    came_ = 0;
-    is_by_process_ = is_dropped_ = false;
+  /// Of the heap, while this is a put that comes in parts.
+  LongPuts::Way way;
+
+  void begin(const Frame& its_frame, ConstByteSpan its_head, std::uint64_t its_from, bool keeps);
+  /// Whether a part of the `bytes` at `offset` of the heap has come, and the rest of them has not.
+  bool ends_inside(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    const std::uint64_t end = frame.header.offset + came_;
+    return way.end.load(std::memory_order_relaxed) != 0 && came_ > 0 && offset < end &&
+           end < offset + bytes;
   }
 
   std::size_t room(std::span<ByteSpan> into) override;
@@ -196,6 +231,10 @@ class Links final : private net::MessageListener {
   bool turn();
   /// When turn() has something to do again, though nothing comes.
   Instant due() const noexcept;
+  /// As Remote::is_whole(), unless that cannot be said now. Thread: any, from greet() on.
+  std::optional<bool> looks_whole(ConstByteSpan element, const Condition& condition) const;
+  /// The same between two turns, when nothing comes.
+  bool is_whole(ConstByteSpan element, const Condition& condition) const;
 
   /// By PE; the same from greet() on.
   const std::map<std::uint32_t, Link>& all() const noexcept { return links_; }
@@ -274,6 +313,7 @@ class Links final : private net::MessageListener {
   InboundBody handshake_{*this};         // whose body comes: whole, in one go
   std::optional<Arrivals> arrivals_;
   bool arrivals_wait_ = false;
+  LongPuts long_puts_;
   sys::GuardedCopy guard_;
   Bytes staging_;
   std::map<std::uint64_t, Question*> questions_;  // by ticket

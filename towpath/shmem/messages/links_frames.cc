@@ -80,6 +80,19 @@ Link* Links::speaker_of(const Frame& frame, const net::Message& message) {
 
 // ---- Bodies
 
+void InboundBody::begin(const Frame& its_frame, ConstByteSpan its_head, std::uint64_t its_from,
+                        bool keeps) {
+  frame = its_frame;
+  head = its_head;
+  from = its_from;
+  is_kept = keeps;
+  kept.resize(keeps ? frame.body_bytes : 0);
+  came_ = 0;
+  is_by_process_ = is_dropped_ = false;
+  if (!keeps && frame.header.kind == FrameKind::put && frame.body_bytes > 0)
+    links_.long_puts_.begin(way, frame.header.offset, frame.body_bytes);
+}
+
 bool InboundBody::may_fault() const { return !is_kept && links_.may_fault(frame); }
 
 std::size_t InboundBody::room(std::span<ByteSpan> into) {
@@ -114,6 +127,7 @@ bool InboundBody::faulted() {
 }
 
 void InboundBody::done(bool whole) {
+  links_.long_puts_.end(way);
   if (whole) links_.on_body(*this);
 }
 

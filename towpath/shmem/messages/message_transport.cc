@@ -172,6 +172,14 @@ Status MessageTransport::get(RemoteAddress from, ByteSpan into) {
   return question.left == 0 ? Status() : link->over;
 }
 
+bool MessageTransport::is_whole(ConstByteSpan element, const Condition& condition) noexcept {
+  if (const auto known = links_of_any_thread_.looks_whole(element, condition)) return *known;
+  const Driving driving(*this);
+  if (links_.is_whole(element, condition)) return true;
+  (void)links_.turn();  // the rest may be here, and a caller that asks in a loop has the lock
+  return links_.is_whole(element, condition);
+}
+
 Result<std::uint64_t> MessageTransport::ask(std::uint32_t pe, FrameHeader header) {
   const Driving driving(*this);
   TOWPATH_TRY(Link* const link, links_.find(pe));

@@ -38,6 +38,7 @@ class MessageTransport final : public Remote {
   Status start(const Here& here) override;
   Status put(RemoteAddress to, ConstByteSpan bytes) override;
   Status get(RemoteAddress from, ByteSpan into) override;
+  bool is_whole(ConstByteSpan element, const Condition& condition) noexcept override;
   Result<std::uint64_t> change(RemoteAddress at, const Change& change) override;
   Status post(RemoteAddress at, const Change& change) override;
   void quiet() noexcept override;
@@ -70,6 +71,7 @@ class MessageTransport final : public Remote {
   PeerGroup group_;
   run::Mutex mutex_;
   Links links_ TOWPATH_GUARDED_BY(mutex_);
+  const Links& links_of_any_thread_ = links_;   // for what any may ask of them
   int drivers_ TOWPATH_GUARDED_BY(mutex_) = 0;  // callers that make progress: the thread need not
   std::optional<run::Poller> poller_;
   std::unique_ptr<run::Waker> waker_;  // woken once, at the end
