@@ -32,8 +32,10 @@ constexpr std::uint64_t kWindowBytes = 1 << 20;
 /// bytes take 11 us, 64 KiB 40).
 constexpr std::uint64_t kGapOfQuestion = 16 << 10;
 
-/// How many blocks one question asks for: one where the gaps are large, or a block is.
+/// How many blocks one question asks for: one where the gaps are large, or a block is. Of several
+/// blocks the step fits into the heap.
 std::uint64_t blocks_in_window(const door_strides& strides, const door_blocks& blocks) {
+  if (blocks.count == 1) return 1;
   const std::uint64_t step = static_cast<std::uint64_t>(strides.source) * strides.width;
   const std::uint64_t block = blocks.nelems * strides.width;
   if (block > kWindowBytes || step > block + kGapOfQuestion) return 1;

@@ -192,6 +192,9 @@ static void strided_gets_reach_far(void) {
       wrong += got[3 * i] != i * step + base || got[3 * i + 1] != i * step + 1 + base;
     CHECK(wrong == 0);
   }
+  /* One element has no step: not even one of 2^64 bytes. */
+  shmem_int_iget(got, far + 9, 1, (ptrdiff_t)1 << 62, 1, next_pe());
+  CHECK(got[0] == 9 + base);
   shmem_barrier_all();
   free(got);
   shmem_free(far);
