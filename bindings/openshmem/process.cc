@@ -117,7 +117,10 @@ shmem::SharedBlock Process::take(const void* ptr) {
 
 void Process::configure(shmem_team_t team, int num_contexts) {
   const run::MutexLock lock(mutex_);
-  contexts_of_[team] = num_contexts;
+  if (num_contexts != 0)
+    contexts_of_[team] = num_contexts;
+  else
+    contexts_of_.erase(team);
 }
 
 int Process::contexts_of(shmem_team_t team) {

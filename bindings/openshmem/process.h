@@ -78,7 +78,7 @@ class Process {
   /// As find(), and it is the caller's.
   shmem::SharedBlock take(const void* ptr);
 
-  /// What was asked for when a team was made: reported by shmem_team_get_config().
+  /// What was asked for when a team was made: reported by shmem_team_get_config(). 0 when it ends.
   void configure(shmem_team_t team, int num_contexts);
   int contexts_of(shmem_team_t team);
 

@@ -105,6 +105,7 @@ void shmem_team_destroy(shmem_team_t team) {
   if (team == SHMEM_TEAM_INVALID) return;
   shmem_quiet();  // contexts of the team end with it, and what they put is in place
   must(process().team(team).destroy());
+  process().configure(team, 0);
 }
 
 int shmem_team_sync(shmem_team_t team) { return answer(process().team(team).sync()); }

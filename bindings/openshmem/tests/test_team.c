@@ -1,6 +1,8 @@
 /* Teams, contexts, and collectives on teams, of every type. */
 #include "check.h"
 
+#include <malloc.h>
+
 enum { kMost = 4 }; /* PEs that these are run with */
 
 static void predefined_teams(void) {
@@ -44,6 +46,31 @@ static void strided_splits(void) {
   shmem_team_t none = SHMEM_TEAM_WORLD;
   CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, shmem_n_pes() + 1, NULL, 0, &none) != 0);
   CHECK(none == SHMEM_TEAM_INVALID);
+}
+
+/* Bytes that the program has of malloc(); 0 where that is not known. */
+static size_t bytes_in_use(void) {
+#ifdef __GLIBC__
+#if __GLIBC_PREREQ(2, 33)
+  return mallinfo2().uordblks;
+#endif
+#endif
+  return 0;
+}
+
+static void teams_leave_nothing_behind(void) {
+  const shmem_team_config_t config = {.num_contexts = 2};
+  size_t before = 0;
+  for (int i = 0; i < 600; ++i) {
+    shmem_team_t team = SHMEM_TEAM_INVALID;
+    if (i == 100) before = bytes_in_use();
+    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, shmem_n_pes(), &config,
+                                   SHMEM_TEAM_NUM_CONTEXTS, &team) == 0);
+    shmem_team_destroy(team);
+  }
+  /* A row for each was 64 bytes. Messages between hosts have buffers that come and go. */
+  if (shmem_team_n_pes(SHMEM_TEAM_SHARED) == shmem_n_pes())
+    CHECK(bytes_in_use() < before + 500 * 20);
 }
 
 static void two_dimensions(void) {
@@ -245,6 +272,7 @@ static void calls_that_differ_are_refused(void) {
 const struct test_case team_cases[] = {
     {"team.predefined_teams", predefined_teams},
     {"team.strided_splits", strided_splits},
+    {"team.teams_leave_nothing_behind", teams_leave_nothing_behind},
     {"team.two_dimensions", two_dimensions},
     {"team.contexts_of_teams", contexts_of_teams},
     {"team.contexts_end_complete", contexts_end_complete},
