@@ -58,6 +58,12 @@ class RunTest(CommandTest):
                             options=["--keep", "--grace", "0"], expect=3)
         self.assertEqual(done.stdout, "done\n")
 
+    def test_a_pe_may_start_a_job_of_its_own(self):
+        inner = f"exec {towpath_command.COMMAND} run -n 2 -- {RING}"
+        done = self.run_pes(2, *SH, f"test $TOWPATH_SHMEM_PE = 0 || exit 0; {inner}",
+                            options=["--hosts", "a,b", "--launcher", "sh -c {command}"])
+        self.assertEqual(done.stdout, "2 PEs, 3 rounds: the token is 6\n", done.stderr)
+
     def test_a_place_to_meet_without_hosts_is_refused(self):
         self.assertIn("--hosts", self.run_pes(1, RING, options=["--meet", "127.0.0.1:7772"], expect=USAGE).stderr)
 

@@ -113,6 +113,8 @@ Status Job::start(int index) {
     command.inherited.push_back(token_.get());
     command.variables.merge(standard::shmem_variables(
         cat(options_.meet, "?token-file=/proc/self/fd/", token_.get()), part_.pes));
+  } else {
+    command.variables.merge(standard::shmem_variables_of_one_host());
   }
   sys::Fd out, err;
   if (options_.prefix) {

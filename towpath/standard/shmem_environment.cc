@@ -193,7 +193,7 @@ Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment) {
 
 Result<std::optional<ShmemInvitation>> shmem_invitation(const Environment& environment) {
   const auto place = environment.find(kMeet);
-  if (place == environment.end()) return std::optional<ShmemInvitation>();
+  if (place == environment.end() || place->second.empty()) return std::optional<ShmemInvitation>();
   const auto pe = environment.find(kPe);
   const auto pes = environment.find(kPes);
   if (pe == environment.end() || pes == environment.end())
@@ -217,6 +217,8 @@ Environment shmem_variables(const shmem::JobFiles& files, int pe) {
     list += heap ? cat(",", heap.get()) : cat(",", kElsewhere);
   return {{kPe, cat(pe)}, {kJob, std::move(list)}};
 }
+
+Environment shmem_variables_of_one_host() { return {{kMeet, ""}, {kPes, ""}}; }
 
 Environment shmem_variables_of_node(unsigned node) { return {{kNode, cat(node)}}; }
 

@@ -4,7 +4,7 @@
 //   TOWPATH_SHMEM_PE    which one this is
 //   TOWPATH_SHMEM_JOB   inherited descriptors: the job's control segment, then the heaps by PE; "-"
 //                       for a heap of another host
-//   TOWPATH_SHMEM_MEET  where PEs of several hosts meet (shmem.h)
+//   TOWPATH_SHMEM_MEET  where PEs of several hosts meet (shmem.h); empty: nowhere
 //   TOWPATH_SHMEM_PES   how many of them there are
 //   TOWPATH_SHMEM_HEAP  of a PE that `towpath run` did not start: bytes of its heap ("64M"); also
 //                       SHMEM_SYMMETRIC_SIZE, and its old name SMA_SYMMETRIC_SIZE
@@ -83,6 +83,10 @@ Result<std::optional<ShmemInvitation>> shmem_invitation(const Environment& envir
 
 /// What a launcher adds to the environment of PE `pe`, which inherits `files`.
 Environment shmem_variables(const shmem::JobFiles& files, int pe);
+
+/// What it adds besides when all PEs are of this host: its own environment may have a place to
+/// meet, as that of a PE of a job over several hosts does.
+Environment shmem_variables_of_one_host();
 
 /// What it adds for a PE whose heap shall lie on a NUMA node.
 Environment shmem_variables_of_node(unsigned node);

@@ -116,6 +116,19 @@ TEST(ShmemEnvironmentTest, pes_of_several_hosts_are_invited) {
   EXPECT_EQ(shmem_invitation(environment).code(), Code::invalid_argument);
 }
 
+/// As where a PE of a job over several hosts starts a job of its own.
+TEST(ShmemEnvironmentTest, a_job_of_one_host_is_not_invited_to_another) {
+  const auto files = shmem::create_job({.pes = 2, .heap_bytes = 1 << 20});
+  ASSERT_TRUE(files.ok());
+  Environment environment = shmem_variables(*files, 1);
+  environment.merge(shmem_variables_of_one_host());
+  environment.merge(shmem_variables("tcp://10.0.0.1:7772", 3));  // what the launcher itself has
+  const auto invitation = shmem_invitation(environment);
+  ASSERT_TRUE(invitation.ok()) << invitation.status().to_string();
+  EXPECT_FALSE(invitation->has_value());
+  EXPECT_EQ(shmem_bootstrap(environment)->my_pe, 1);
+}
+
 TEST(ShmemEnvironmentTest, an_invitation_leads_to_a_meeting) {
   const auto directory = sys::TemporaryDirectory::create().value();
   const std::string token = cat(directory.path(), "/token");
