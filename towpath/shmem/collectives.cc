@@ -34,13 +34,14 @@ class Share {
  public:
   Share(const World& world, const TeamView& team, const Folding& folding)
       : world_(world), team_(team), folding_(folding) {
-    if (team.doors.empty()) return;
-    sum_far_.resize(kFarBytes);
-    values_far_.resize(kFarBytes);
+    if (team.doors.empty() && folding.element_bytes <= kNearBytes) return;
+    const std::size_t bytes = std::max<std::size_t>(kFarBytes, folding.element_bytes);
+    sum_far_.resize(bytes);
+    values_far_.resize(team.doors.empty() ? 0 : bytes);
     sum_ = sum_far_;
   }
 
-  /// Elements.
+  /// Elements, at least one.
   std::uint64_t step() const noexcept { return sum_.size() / folding_.element_bytes; }
 
   Status reduce(const Movement& what, std::uint64_t begin_bytes, std::uint64_t count) {

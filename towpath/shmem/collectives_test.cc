@@ -1,4 +1,7 @@
 // Broadcast, collect, alltoall and reduce against what they should give.
+#include <algorithm>
+#include <array>
+#include <functional>
 #include <latch>
 #include <limits>
 #include <numeric>
@@ -122,6 +125,30 @@ TEST_P(CollectivesTest, long_reductions_are_equal_to_the_last_bit) {
       ASSERT_EQ(target->local()[i], one + one / 2.0F + one / 3.0F) << i;
     }
     ASSERT_TRUE(context.barrier().ok());
+  });
+}
+
+/// 8 KiB.
+struct Row {
+  std::array<double, 1024> values;
+
+  friend Row operator+(Row a, const Row& b) {
+    std::ranges::transform(a.values, b.values, a.values.begin(), std::plus());
+    return a;
+  }
+  friend Row operator*(Row a, const Row& b) {
+    std::ranges::transform(a.values, b.values, a.values.begin(), std::multiplies());
+    return a;
+  }
+  friend bool operator<(const Row& a, const Row& b) { return a.values < b.values; }
+};
+
+TEST_P(CollectivesTest, elements_may_be_large) {
+  as_threads({.pes = 2}, [](Context& context) {
+    auto source = context.allocate<Row>(3), target = context.allocate_zeroed<Row>(3);
+    for (int row = 0; row < 3; ++row) source->local()[row].values.fill(10 * context.my_pe() + row);
+    ASSERT_TRUE(reduce(context.world(), *target, *source, {.op = ReduceOp::sum, .count = 3}).ok());
+    for (int row = 0; row < 3; ++row) EXPECT_EQ(target->local()[row].values[1023], 10 + 2 * row);
   });
 }
 
