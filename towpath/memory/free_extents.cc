@@ -21,13 +21,18 @@ void FreeExtents::erase(ByPlace::iterator at) {
   by_place_.erase(at);
 }
 
-std::optional<std::uint64_t> FreeExtents::take(std::uint64_t pages) {
-  const auto fit = by_size_.lower_bound({pages, 0});
-  if (fit == by_size_.end()) return std::nullopt;
-  const auto [found, first] = *fit;
-  erase(by_place_.find(first));
-  if (found > pages) insert({.first = first + pages, .pages = found - pages});
-  return first;
+std::optional<std::uint64_t> FreeExtents::take(std::uint64_t pages, std::uint64_t step) {
+  for (auto fit = by_size_.lower_bound({pages, 0}); fit != by_size_.end(); ++fit) {
+    const auto [found, first] = *fit;
+    const std::uint64_t before = (step - first % step) % step;
+    if (found - pages < before) continue;
+    const std::uint64_t taken = first + before, behind = found - before - pages;
+    erase(by_place_.find(first));
+    if (before > 0) insert({.first = first, .pages = before});
+    if (behind > 0) insert({.first = taken + pages, .pages = behind});
+    return taken;
+  }
+  return std::nullopt;
 }
 
 void FreeExtents::give_back(Extent extent) {

@@ -20,8 +20,9 @@ class FreeExtents {
   explicit FreeExtents(std::uint64_t pages);
 
   /// The first page of `pages` (at least 1) together: from the begin of the smallest extent that
-  /// fits, the lowest among equals. Nothing when none fits.
-  std::optional<std::uint64_t> take(std::uint64_t pages);
+  /// fits, the lowest among equals. Nothing when none fits. It is a multiple of `step`, for which a
+  /// part of the extent may stay free before it.
+  std::optional<std::uint64_t> take(std::uint64_t pages, std::uint64_t step = 1);
 
   struct Extent {
     std::uint64_t first = 0;

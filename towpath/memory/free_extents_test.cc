@@ -36,12 +36,17 @@ class Bitmap {
     }
     return found;
   }
-  std::optional<std::uint64_t> best_fit(std::uint64_t pages) const {
+  std::optional<std::uint64_t> best_fit(std::uint64_t pages, std::uint64_t multiple) const {
+    const auto round_up = [&](std::uint64_t page) {
+      return (page + multiple - 1) / multiple * multiple;
+    };
     std::optional<std::pair<std::uint64_t, std::uint64_t>> best;
     for (const auto& extent : extents())
-      if (extent.first >= pages && (!best || extent < *best)) best = extent;
+      if (round_up(extent.second) + pages <= extent.second + extent.first &&
+          (!best || extent < *best))
+        best = extent;
     if (!best) return std::nullopt;
-    return best->second;
+    return round_up(best->second);
   }
   std::uint64_t largest() const {
     std::uint64_t most = 0;
@@ -64,8 +69,9 @@ void compare_with_bitmap(std::uint32_t seed) {
   for (int step = 0; step < 400 && !::testing::Test::HasFailure(); ++step) {
     if (random() % 5 < 3) {
       const std::uint64_t wanted = 1 + random() % (1 + pages / 6);
-      const auto first = extents.take(wanted);
-      ASSERT_EQ(first, bitmap.best_fit(wanted));
+      const std::uint64_t multiple = 1ULL << (random() % 5);
+      const auto first = extents.take(wanted, multiple);
+      ASSERT_EQ(first, bitmap.best_fit(wanted, multiple));
       if (first) bitmap.set(*first, wanted, false);
       if (first) held.push_back({.first = *first, .pages = wanted});
     } else if (!held.empty()) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <towpath/core/check.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/format.h>
@@ -13,24 +15,19 @@ Result<BlockPlace> Heap::allocate(const BlockShape& shape) {
     return error(Code::invalid_argument, cat("an alignment of ", shape.alignment),
                  "use a power of two");
   const auto rounded = align_up(shape.size_bytes, kUnit);
-  const std::uint64_t slack = shape.alignment > kUnit ? shape.alignment / kUnit - 1 : 0;
-  const auto taken = rounded ? free_.take(*rounded / kUnit + slack) : std::nullopt;
+  const std::uint64_t step = std::max<std::uint64_t>(shape.alignment / kUnit, 1);
+  const auto taken = rounded ? free_.take(*rounded / kUnit, step) : std::nullopt;
   if (!taken)
     return error(Code::exhausted,
-                 cat("no ", shape.size_bytes,
-                     " bytes together in the symmetric heap: ", free_bytes(), " of ", size_bytes_,
+                 cat("no ", shape.size_bytes, " bytes together",
+                     step > 1 ? cat(" at a multiple of ", shape.alignment) : "",
+                     " in the symmetric heap: ", free_bytes(), " of ", size_bytes_,
                      " bytes are free, ", free_.largest_pages() * kUnit, " of them together"),
                  "free buffers, or start with a larger heap (`towpath run --heap`, "
                  "TOWPATH_SHMEM_HEAP; programs of NVSHMEM: NVSHMEM_SYMMETRIC_SIZE)");
   const std::uint64_t units = *rounded / kUnit;
-  // Of what was taken, the part before the alignment and the part behind go back.
-  const std::uint64_t step = slack + 1;
-  const std::uint64_t first = (*taken + step - 1) / step * step;
-  if (first > *taken) free_.give_back({.first = *taken, .pages = first - *taken});
-  const std::uint64_t behind = *taken + units + slack - (first + units);
-  if (behind > 0) free_.give_back({.first = first + units, .pages = behind});
   if (unused_.empty() && rows_.size() == max_blocks_) {
-    free_.give_back({.first = first, .pages = units});
+    free_.give_back({.first = *taken, .pages = units});
     return error(Code::exhausted, cat("all ", max_blocks_, " symmetric blocks are in use"),
                  "free some, or allocate fewer, larger ones");
   }
@@ -40,8 +37,8 @@ Result<BlockPlace> Heap::allocate(const BlockShape& shape) {
   }
   const std::uint32_t slot = unused_.back();
   unused_.pop_back();
-  rows_[slot] = {.first_unit = first, .units = units, .size_bytes = shape.size_bytes};
-  return BlockPlace{.slot = slot, .offset = first * kUnit, .size_bytes = shape.size_bytes};
+  rows_[slot] = {.first_unit = *taken, .units = units, .size_bytes = shape.size_bytes};
+  return BlockPlace{.slot = slot, .offset = *taken * kUnit, .size_bytes = shape.size_bytes};
 }
 
 void Heap::release(std::uint32_t slot) {

@@ -42,6 +42,28 @@ TEST(HeapTest, blocks_never_overlap_and_two_heaps_agree) {
   EXPECT_EQ(heap.free_bytes(), heap.size());
 }
 
+TEST(HeapTest, an_aligned_block_needs_no_more_than_its_bytes) {
+  Heap heap(1 << 20, 200);
+  const BlockShape whole{.size_bytes = 1 << 20, .alignment = 4096};
+  for (int round = 0; round < 2; ++round) {
+    const auto all = heap.allocate(whole);
+    ASSERT_TRUE(all.ok()) << all.status().to_string();
+    EXPECT_EQ(all->offset, 0u);
+    heap.release(all->slot);
+  }
+  // Between two others, where one of its size was.
+  const BlockShape page{.size_bytes = 4096, .alignment = 4096};
+  ASSERT_TRUE(heap.allocate({.size_bytes = 64}).ok());
+  const auto first = heap.allocate(page);
+  ASSERT_TRUE(first.ok() && heap.allocate({.size_bytes = (1 << 20) - 8192}).ok());
+  heap.release(first->slot);
+  const auto again = heap.allocate(page);
+  ASSERT_TRUE(again.ok()) << again.status().to_string();
+  EXPECT_EQ(again->offset, 4096u);
+  EXPECT_NE(heap.allocate(page).status().message().find("at a multiple of 4096"),
+            std::string::npos);
+}
+
 TEST(HeapTest, slots_run_out_with_words) {
   Heap heap(1 << 20, 2);
   ASSERT_TRUE(heap.allocate({.size_bytes = 1}).ok() && heap.allocate({.size_bytes = 1}).ok());
