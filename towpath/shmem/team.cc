@@ -75,7 +75,7 @@ std::vector<std::int32_t> pes_of(const TeamView& parent, std::span<const std::in
 
 Status check(const Strided& which, std::size_t pes) {
   const std::int64_t last =
-      which.start + static_cast<std::int64_t>(which.stride) * (which.size - 1);
+      which.start + which.stride * (static_cast<std::int64_t>(which.size) - 1);
   const auto inside = [&](std::int64_t pe) {
     return pe >= 0 && pe < static_cast<std::int64_t>(pes);
   };

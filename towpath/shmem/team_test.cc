@@ -1,4 +1,6 @@
 // Teams: golden splits, translation, handles.
+#include <climits>
+
 #include <gtest/gtest.h>
 
 #include <towpath/shmem/team.h>
@@ -103,7 +105,7 @@ TEST_P(TeamTest, wrong_splits_are_errors_on_all) {
   as_threads({.pes = 3}, [](Context& context) {
     const Team world = context.world();
     for (const Strided& wrong : {Strided{0, 2, 3}, Strided{-1, 1, 1}, Strided{0, 0, 2},
-                                 Strided{0, 1, 0}, Strided{1, -1, 3}})
+                                 Strided{0, 1, 0}, Strided{1, -1, 3}, Strided{0, 1, INT_MIN}})
       EXPECT_EQ(world.split_strided(wrong).code(), Code::invalid_argument);
     const Status status =
         world.split_strided({.start = 0, .size = context.my_pe() == 0 ? 2 : 1}).status();
