@@ -59,6 +59,17 @@ int main(void) {
   return inits_seen != 1;
 }
 """
+# Not linked with the library.
+OPENS = r"""
+#include <dlfcn.h>
+int main(int argc, char** argv) {
+  void* library = dlopen(argv[argc - 1], RTLD_NOW);
+  if (!library) return 1;
+  ((void (*)(void))dlsym(library, "shmem_init"))();
+  ((void (*)(void))dlsym(library, "shmem_finalize"))();
+  return dlclose(library);
+}
+"""
 SUM = "#include <shmem.h>\nint main() { shmem_init(); shmem_sync_all(); shmem_finalize(); return 0; }\n"
 
 
@@ -184,6 +195,12 @@ class OpenshmemTest(unittest.TestCase):
                                      "TOWPATH_SHMEM_HUGE_PAGES", "TOWPATH_SHMEM_NODE", "TOWPATH_SHMEM_NETWORK"])
         lines = sorted(self.run_pes(2, program, SHMEM_DEBUG="1").stderr.splitlines())
         self.assertEqual(lines, [f"{name}: PE {pe} of 2, its heap 4 MiB in ordinary pages" for pe in range(2)])
+
+    def test_a_program_may_open_the_library_and_close_it(self):
+        source, program = self.folder / "opens.c", self.folder / "opens"
+        source.write_text(OPENS)
+        output(ARGS.cc, *filter(None, ARGS.sanitize.split(";")), source, "-ldl", "-o", program)
+        self.assertEqual(subprocess.run([program, ARGS.library], timeout=WATCHDOG_S).returncode, 0)
 
     def test_a_program_may_end_without_finalize(self):
         self.run_pes(3, self.build(self.ring("return 0;")))
