@@ -78,6 +78,8 @@ class MessageBackend final : public backend::Backend,
   void on_staging_filled(net::DeviceStagingBuffer& room, std::uint64_t bytes) override;
   void on_staging_left(net::DeviceStagingBuffer& room) override;
 
+  void say_farewell();
+  void wait_for_last_notes();
   /// For one more connection that a peer begins. Errors: exhausted.
   Status check_room() const;
   void bound_last_notes();
@@ -170,7 +172,8 @@ class MessageBackend final : public backend::Backend,
     if (whole) or_lose(inbound.frame, [&] { answer_write(inbound); });
   }};
   InboundFramePool<InboundData> data_{[this](InboundData& inbound, bool whole) {
-    Rail* const rail = whole ? links_->find_by_peer(inbound.frame.header.session) : nullptr;
+    const bool counts = whole && !closing_;
+    Rail* const rail = counts ? links_->find_by_peer(inbound.frame.header.session) : nullptr;
     if (rail != nullptr) or_lose(inbound.frame, [&] { take_data(*rail, inbound); });
   }};
   InboundFramePool<InboundText> texts_{[this](InboundText& inbound, bool whole) {

@@ -258,6 +258,7 @@ Rail* MessageBackend::hear(const Frame& frame, std::uint64_t connection, ConstBy
 InboundWrite* MessageBackend::begin_write(const Frame& frame) {
   InboundWrite& inbound = writes_.take();
   inbound.begin(frame, target_, [this, &inbound] {
+    if (closing_) return false;
     const FrameHeader& header = inbound.frame.header;
     const Rail* const rail = links_->find_by_peer(header.session);  // null: it was fenced off
     return rail != nullptr && is_fresh(header.echo, clock_.now(), rail->lease);

@@ -6,6 +6,8 @@
 #include <towpath/backends/messages/timing_params.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/format.h>
+#include <towpath/run/deadline.h>
+#include <towpath/sys/clock.h>
 
 namespace towpath::backends::messages {
 
@@ -16,6 +18,8 @@ namespace {
 /// Rounds of the carrier's progress in one call of ours, and in the last one of all.
 constexpr int kRoundsPerCall = 8;
 constexpr int kFarewellRounds = 200;
+/// How often a side that ends asks whether its last notifications have arrived.
+constexpr Duration kFarewellStep = std::chrono::milliseconds(1);
 
 /// What a carrier that takes no devices moves between devices is staged before it.
 std::vector<SupportedPair> pairs_of(const Carrier& carrier) {
@@ -105,6 +109,16 @@ MessageBackend::~MessageBackend() {
   if (!worker_) return;
   closing_ = true;
   if (!links_) return;
+  try {
+    say_farewell();
+  } catch (const std::bad_alloc&) {  // peers learn it from the broken connection
+  }
+  links_.reset();
+  sessions_.reset();
+  worker_.reset();
+}
+
+void MessageBackend::say_farewell() {
   for (const auto& [session, rail] : links_->rails()) {
     if (!rail->is_up()) continue;
     auto buffer = worker_->buffers().take();
@@ -118,9 +132,24 @@ MessageBackend::~MessageBackend() {
   // Peers learn it from the broken connection too, only less precisely: no need to wait long.
   for (int i = 0; i < kFarewellRounds && std::ranges::any_of(links_->rails(), unsent); ++i)
     worker_->progress();
-  links_.reset();
-  sessions_.reset();
-  worker_.reset();
+  wait_for_last_notes();
+}
+
+// What was accepted is kept for a peer that takes it slowly, as long as one that takes nothing is
+// not lost. By the kernel's clock: the one that was given may be gone.
+void MessageBackend::wait_for_last_notes() {
+  if (worker_->fd() < 0) return;  // a network of a test's: nothing comes while it waits
+  const auto still_leave = [](const auto& entry) {
+    const Rail& rail = *entry.second;
+    return rail.is_up() && !rail.link.notes.unanswered.empty() &&
+           !rail.session->endpoint()->has_arrived();
+  };
+  if (std::ranges::none_of(links_->rails(), still_leave)) return;
+  timer_->disarm();
+  const Clock& clock = sys::system_clock();
+  const auto until = run::Deadline::after(clock, timing_.timeout);
+  while (std::ranges::any_of(links_->rails(), still_leave) && !until.expired(clock))
+    if (!worker_->progress()) (void)poller_->wait(kFarewellStep);
 }
 
 // ---- Memory

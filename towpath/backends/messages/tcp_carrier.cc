@@ -5,6 +5,7 @@
 #include <towpath/core/format.h>
 #include <towpath/core/words.h>
 #include <towpath/net/tcp/tcp_worker.h>
+#include <towpath/sys/clock.h>
 #include <towpath/sys/fd.h>
 
 namespace towpath::backends::messages {
@@ -121,6 +122,7 @@ Carrier tcp_carrier() {
                             "slices go by how fast each is, and what one loses another does "
                             "again"}};
   tcp.adapt = adapt;
+  // The backend may outlive the clock that it was given, and the worker's is the kernel's anyway.
   tcp.make_worker = [](const BackendContext& context, net::MessageListener& listener) {
     return net::open_tcp_worker({.devices = devices_of(context.params),
                                  .head_bytes = kMaxHeadBytes,
@@ -128,7 +130,7 @@ Carrier tcp_carrier() {
                                  .tls = security_of(context.params) == kTls,
                                  .certificates = certificates_of(context.params),
                                  .kernel_tls = asks_for_kernel_tls(context.params).value()},
-                                listener, *context.clock);
+                                listener, sys::system_clock());
   };
   tcp.probe = net::probe_tcp;
   return tcp;

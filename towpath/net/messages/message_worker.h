@@ -20,7 +20,7 @@
 // Invariants: all calls of a listener, a source and a sink come from inside progress(),
 // send(), copy() and the destructors. Messages over one endpoint usually arrive in
 // order, but only a carrier of connections promises it. An endpoint's destruction is abrupt: what
-// was not sent is dropped, and the other side learns it by on_broken().
+// has not arrived (has_arrived()) is dropped, and the other side learns it by on_broken().
 // Thread: one at a time.
 #pragma once
 
@@ -178,6 +178,10 @@ class MessageEndpoint {
   /// Messages that were handed over and have not left yet; without those in rooms.
   virtual std::size_t unsent() const noexcept = 0;
   virtual std::uint64_t unsent_bytes() const noexcept = 0;
+  /// Whether the other side has all that was handed over, as far as the carrier can know: then the
+  /// end of this one takes nothing of it back. Also where nothing can leave any more. Asked anew:
+  /// nobody is woken when it becomes so. A carrier that does not know more: whether all has left.
+  virtual bool has_arrived() const noexcept { return unsent() == 0; }
   /// Takes the buffer in any case. `rest`: the last `rest_bytes` of the body, which must stay as
   /// they are until rest->done(); together with the buffer at most the carrier's longest message.
   /// `into`: a device of the receiver's, in a room of which it is to arrive: only where the

@@ -1,7 +1,9 @@
 #include <utility>
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 
 #include <towpath/core/format.h>
 #include <towpath/net/tcp/tcp_endpoint.h>
@@ -17,6 +19,12 @@ void keep_alive(int fd) {
   (void)::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
   (void)::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
   (void)::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof idle_s);
+}
+
+/// Whether the other side's kernel has all that was written. Source: SIOCOUTQ, tcp(7).
+bool is_acknowledged(int fd) noexcept {
+  int bytes = 0;
+  return ::ioctl(fd, SIOCOUTQ, &bytes) != 0 || bytes == 0;
 }
 
 }  // namespace
@@ -127,6 +135,13 @@ void TcpEndpoint::breaks(const Status& why) {
 }
 
 // ---- Messages
+
+// A socket that is closed with input unread, or to which something comes afterwards, sends no more
+// of what it has (RFC 1122, 4.2.2.13). What the other side's kernel has, its reader gets.
+bool TcpEndpoint::has_arrived() const noexcept {
+  if (is_broken_ || !unsendable_.ok()) return true;
+  return sender_.unsent() == 0 && (!stream_ || is_acknowledged(stream_->fd()));
+}
 
 Status TcpEndpoint::send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest,
                          std::uint64_t rest_bytes, std::optional<unsigned>) {

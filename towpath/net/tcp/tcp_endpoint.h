@@ -53,6 +53,7 @@ class TcpEndpoint final : public MessageEndpoint,
 
   std::size_t unsent() const noexcept override { return sender_.unsent(); }
   std::uint64_t unsent_bytes() const noexcept override { return sender_.unsent_bytes(); }
+  bool has_arrived() const noexcept override;
   Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t rest_bytes,
               std::optional<unsigned> into) override;
   void copy(BodySource& rest) override { sender_.copy(rest); }
