@@ -87,6 +87,25 @@ TEST(AgentTest, a_message_that_travels_over_another_backend_is_whole_at_every_po
   }
 }
 
+TEST(AgentTest, a_backend_that_does_not_lead_back_is_not_added) {
+  Script script;
+  script.on_connect = [](const AgentIdentity&) { return error(Code::unavailable, "no way"); };
+  backend::Registry registry;
+  ASSERT_TRUE(registry.add(scripted_type("scripted", script)).ok());
+  const sys::SystemClock clock;
+  const auto agent =
+      Agent::create({.name = "alone", .registry = &registry, .clock = &clock}).value();
+  const Bytes before = agent->metadata().value();
+  EXPECT_EQ(agent->add_backend("scripted").code(), Code::unavailable);
+  EXPECT_TRUE(agent->backends().empty());
+  EXPECT_TRUE(agent->metadata().value() == before) << "peers learn of none";
+  EXPECT_EQ(agent->notify("alone", as_bytes("x")).code(), Code::unsupported);
+  script.on_connect = nullptr;
+  ASSERT_TRUE(agent->add_backend("scripted").ok()) << "the name is free";
+  EXPECT_TRUE(agent->notify("alone", as_bytes("x")).ok());
+  EXPECT_EQ(script.notified.size(), 1U);
+}
+
 TEST(AgentTest, reports_what_a_transfer_cost_or_says_why_it_cannot) {
   Pair p;
   auto pull = p.left->make_transfer(TransferOp::read, p.mine(0, 64), p.theirs(0, 64));

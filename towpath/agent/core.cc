@@ -38,11 +38,17 @@ AgentCore::AgentCore(Foundation foundation)
 
 namespace {
 
-/// A descriptor that goes with what throws is watched no more: its number becomes another's.
-struct WatchedUntilKept {
+/// Of a backend that goes again, since something failed or threw: its descriptor is watched no
+/// more, as the number becomes another's, and the path over it is closed.
+struct UntilKept {
   ProgressEngine& engine;
-  int fd;
-  ~WatchedUntilKept() { engine.unwatch(fd); }
+  PeerBook& peers;
+  BackendInstance* instance;
+  ~UntilKept() {
+    if (instance == nullptr) return;
+    engine.unwatch(instance->backend->wait_fd());
+    peers.close_own(*instance);
+  }
 };
 
 }  // namespace
@@ -51,13 +57,15 @@ Status AgentCore::add_backend(std::string_view type, const backend::Params& para
   run::MutexLock lock(adding_);
   TOWPATH_TRY(std::unique_ptr<BackendInstance> made, backends.make(type, params, engine));
   TOWPATH_TRY(engine.watch(*made));
-  WatchedUntilKept watched{engine, made->backend->wait_fd()};
   BackendInstance& instance = *made;
+  UntilKept goes{engine, peers, &instance};
+  TOWPATH_TRY(peers.open_own(instance));
   registrations.advertise(instance);
   backends.publish(std::move(made));
   registrations.note_published();
-  watched.fd = -1;
-  return peers.open_own(instance);
+  goes.instance = nullptr;
+  peers.use_own(instance);
+  return {};
 }
 
 InstanceMask AgentCore::quiesce_all(const std::shared_ptr<AgentCore>& self) {

@@ -18,6 +18,11 @@ PeerPtr make_self(const AgentContext& context) {
   return self;
 }
 
+bool reaches_back(const BackendInstance& instance) {
+  return std::ranges::any_of(instance.backend->capabilities().pairs,
+                             &backend::SupportedPair::to_self);
+}
+
 /// All of them, so that broken metadata changes nothing.
 Result<RemoteRegions> regions_of(const OpenedMetadata& opened) {
   RemoteRegions advertised;
@@ -60,9 +65,26 @@ PeerBook::PeerBook(const AgentContext& context, const BackendSet& backends, Prog
     : context_(context), backends_(backends), engine_(engine), self_(make_self(context)) {}
 
 Status PeerBook::open_own(BackendInstance& instance) {
-  const auto& pairs = instance.backend->capabilities().pairs;
-  if (std::ranges::none_of(pairs, &backend::SupportedPair::to_self)) return {};
-  return open_path(self_, instance, instance.backend->connection_info());
+  if (!reaches_back(instance)) return {};
+  const Bytes connection_info = instance.backend->connection_info();
+  return engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
+    instance.open_path(self_, connection_info);
+    const PeerPath& path = self_->paths[instance.index];
+    return path.connection ? Status() : path.refusal;
+  });
+}
+
+// What it knows of the path goes with it.
+void PeerBook::close_own(BackendInstance& instance) noexcept {
+  run::MutexLock lock(instance.mutex);
+  PeerPath& path = self_->paths[instance.index];
+  path.outbox.reset();
+  path.connection.reset();
+  path.refusal = {};
+}
+
+void PeerBook::use_own(BackendInstance& instance) {
+  if (reaches_back(instance)) use_path(*self_, instance);
 }
 
 Status PeerBook::open_path(const PeerPtr& peer, BackendInstance& instance,
@@ -72,16 +94,20 @@ Status PeerBook::open_path(const PeerPtr& peer, BackendInstance& instance,
   });
   const PeerPath& path = peer->paths[instance.index];
   if (!path.connection) return path.refusal;
-  peer->reachable.fetch_or(instance_bit(instance.index));
+  use_path(*peer, instance);
+  return {};
+}
+
+void PeerBook::use_path(Peer& peer, const BackendInstance& instance) {
+  peer.reachable.fetch_or(instance_bit(instance.index));
   const bool notifies =
       instance.backend->capabilities().notifications != backend::Notifications::none;
   // The first one where the peer is in use; else the one that also bytes would take.
-  const std::size_t notifier = peer->notification_instance.load(std::memory_order_relaxed);
-  const bool is_in_use = peer->is_self || peer->generation != 0;
+  const std::size_t notifier = peer.notification_instance.load(std::memory_order_relaxed);
+  const bool is_in_use = peer.is_self || peer.generation != 0;
   const bool is_better =
       is_in_use ? notifier == kMaxInstances : backends_.is_sooner(instance, notifier);
-  if (notifies && is_better) peer->notification_instance = instance.index;
-  return {};
+  if (notifies && is_better) peer.notification_instance = instance.index;
 }
 
 Status PeerBook::check_identity(const AgentIdentity& identity) const {

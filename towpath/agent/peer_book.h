@@ -27,8 +27,13 @@ class PeerBook {
 
   /// The agent itself, as a peer of its own: reached over backends that reach back.
   const PeerPtr& self() const noexcept { return self_; }
-  /// Opens the path to oneself over a backend that has just been published. Errors: the backend's.
+  /// Opens the path to oneself over a backend that is about to be published, if it has one. Errors:
+  /// the backend's.
   Status open_own(BackendInstance& instance);
+  /// And closes it: the backend is not published after all.
+  void close_own(BackendInstance& instance) noexcept;
+  /// Or, once it is: transfers and notifications to oneself may go over it.
+  void use_own(BackendInstance& instance);
 
   /// As Agent documents them.
   Result<AgentIdentity> load(ConstByteSpan bytes);
@@ -73,6 +78,7 @@ class PeerBook {
   void open_new_paths(const PeerPtr& peer, const AgentMetadata& metadata) TOWPATH_REQUIRES(mutex_);
   /// Why there is no path over the backend; ok: there is one.
   Status open_path(const PeerPtr& peer, BackendInstance& instance, ConstByteSpan connection_info);
+  void use_path(Peer& peer, const BackendInstance& instance);
   void retire(const PeerPtr& peer, Outcome outcome, const Status& why) TOWPATH_REQUIRES(mutex_);
   PeerInfo info_of(const Peer& peer) const TOWPATH_REQUIRES(mutex_);
 

@@ -45,6 +45,7 @@ struct Script {
   int wait_fd = -1;
   std::function<Status(ScriptedConnection&, ConstByteSpan)> on_notify;
   std::function<Status(const RegionDescriptor&)> on_register, on_import;
+  std::function<Status(const AgentIdentity&)> on_connect;
   std::function<void()> on_progress, on_cancel, on_query;
   std::function<Status()> on_check_pieces;  ///< what peers are in the middle of; none: nothing
 
@@ -122,6 +123,7 @@ class ScriptedBackend final : public backend::Backend {
   Bytes connection_info() const override { return Bytes(1); }
   Result<std::unique_ptr<backend::Connection>> connect(const AgentIdentity& peer,
                                                        ConstByteSpan) override {
+    if (script_.on_connect) TOWPATH_TRY(script_.on_connect(peer));
     auto connection = std::make_unique<ScriptedConnection>(peer, events_);
     script_.connected.push_back(connection.get());
     return connection;
