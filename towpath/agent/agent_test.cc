@@ -1,5 +1,7 @@
 // The agent over loopback: two agents of one process, as a user sees them.
+#include <atomic>
 #include <numeric>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +9,7 @@
 #include <towpath/agent/metadata.h>
 #include <towpath/agent/testing/agent_pair.h>
 #include <towpath/agent/testing/scripted_agent.h>
+#include <towpath/run/eventually.h>
 
 namespace towpath::agent {
 namespace {
@@ -85,6 +88,29 @@ TEST(AgentTest, a_message_that_travels_over_another_backend_is_whole_at_every_po
     ASSERT_EQ(advertised.size(), 1U);
     EXPECT_EQ(advertised[0].message, to_bytes("whole")) << "round " << round;
   }
+}
+
+// Breaks when the thread that finds a message taken by the other one returns before its time.
+TEST(AgentTest, of_two_threads_that_wait_for_notifications_none_returns_without) {
+  constexpr int kMessages = 2000;
+  Pair p;
+  std::atomic<int> taken{0}, ended{0}, without{0};
+  const auto wait = [&] {
+    for (bool goes_on = true; goes_on;) {
+      const auto some = p.right->wait_notifications(std::chrono::seconds(60));
+      if (some.empty()) ++without;
+      goes_on = !some.empty() && as_text(some.back().message) != "end";
+      taken += static_cast<int>(some.size());
+    }
+    ++ended;
+  };
+  std::jthread one(wait), other(wait);
+  for (int sent = 1; ended < 2; ++sent) {
+    const std::string_view text = sent < kMessages ? "one" : "end";
+    ASSERT_TRUE(p.left->notify("right", as_bytes(text)).ok());
+    ASSERT_TRUE(run::eventually([&] { return taken >= sent || ended == 2; })) << sent;
+  }
+  EXPECT_EQ(without, 0);
 }
 
 TEST(AgentTest, a_backend_that_does_not_lead_back_is_not_added) {

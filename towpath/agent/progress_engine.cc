@@ -239,10 +239,16 @@ std::vector<Notification> ProgressEngine::take_notifications() {
   return std::move(taken.messages);
 }
 
+// What was there another thread may have taken meanwhile.
 std::vector<Notification> ProgressEngine::wait_notifications(Duration timeout) {
-  waiting_->wait(
-      {timeout}, [&] { return inbox_.has_some(); }, [this] { return progress_all(); });
-  return take_notifications();
+  const Instant until = context_.clock.now() + timeout;
+  for (Duration left = timeout;;) {
+    waiting_->wait(
+        {left}, [&] { return inbox_.has_some(); }, [this] { return progress_all(); });
+    std::vector<Notification> taken = take_notifications();
+    left = until - context_.clock.now();
+    if (!taken.empty() || left <= Duration(0)) return taken;
+  }
 }
 
 void ProgressEngine::defer_notification(std::size_t instance, DeferredNotification deferred) {
