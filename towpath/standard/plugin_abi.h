@@ -45,7 +45,7 @@ typedef struct towpath_param_v1 {
 typedef struct towpath_region_v1 {
   size_t size; /* of this type */
   uint32_t kind;
-  int fd; /* disk: the open file; -1: none. Open while the region is registered. */
+  int fd; /* disk: the open file, the host's own descriptor; -1: none. Open while registered. */
   uint64_t address;
   uint64_t length;
   uint64_t device_id;

@@ -1,11 +1,18 @@
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <towpath/backend/path_mode.h>
 #include <towpath/core/format.h>
 #include <towpath/standard/plugin_backend.h>
+#include <towpath/sys/fd.h>
+#include <towpath/sys/os_error.h>
 #include <towpath/telemetry/log.h>
 
 namespace towpath::standard {
@@ -35,17 +42,40 @@ class Why {
   std::array<char, 256> text_{};
 };
 
+/// A descriptor of our own of the region's file, so that it is open while the plug-in has it,
+/// whoever closes theirs. Nothing: the region has no open file, or names one by its path.
+Result<sys::Fd> file_of(const RegionDescriptor& region) {
+  if (region.kind != MemoryKind::disk || region.fd < 0) return sys::Fd();
+  const auto mode = PathMode::parse(region.key);
+  if (mode.ok() && mode->has_value()) return sys::Fd();
+  sys::Fd file(::fcntl(region.fd, F_DUPFD_CLOEXEC, 0));
+  if (file) return file;
+  return sys::os_error(errno, cat("descriptor ", region.fd, " of a disk region"),
+                       "keep the file open while its region is registered");
+}
+
+Result<bool> are_one_file(int one, int other) {
+  struct stat a {
+  }, b{};
+  if (::fstat(one, &a) != 0 || ::fstat(other, &b) != 0)
+    return sys::os_error(errno, cat("descriptor ", other, " of a disk region"),
+                         "keep the file open while its region is registered");
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 class PluginMemory final : public Memory {
  public:
-  PluginMemory(const towpath_backend_v1_t& plugin, void* backend, void* memory)
-      : plugin_(plugin), backend_(backend), memory_(memory) {}
+  PluginMemory(const towpath_backend_v1_t& plugin, void* backend, void* memory, sys::Fd file)
+      : plugin_(plugin), backend_(backend), memory_(memory), file_(std::move(file)) {}
   ~PluginMemory() override { plugin_.deregister_memory(backend_, memory_); }
   void* handle() const noexcept { return memory_; }
+  const sys::Fd& file() const noexcept { return file_; }
 
  private:
   const towpath_backend_v1_t& plugin_;
   void* backend_;
   void* memory_;
+  const sys::Fd file_;
 };
 
 class PluginOperation final : public Operation {
@@ -119,9 +149,10 @@ class PluginBackend final : public Backend {
   const Capabilities& capabilities() const override { return capabilities_; }
 
   Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override {
+    TOWPATH_TRY(sys::Fd file, file_of(region));
     const towpath_region_v1 reported{.size = sizeof reported,
                                      .kind = static_cast<std::uint32_t>(region.kind),
-                                     .fd = region.fd,
+                                     .fd = file ? file.get() : -1,
                                      .address = region.address,
                                      .length = region.length,
                                      .device_id = region.device_id,
@@ -132,7 +163,18 @@ class PluginBackend final : public Backend {
     const std::int32_t code =
         plugin_.register_memory(backend_, &reported, &memory, why.data(), why.size());
     if (code != 0) return why.status(code, plugin_.name, cat("cannot take ", to_string(region)));
-    return std::make_unique<PluginMemory>(plugin_, backend_, memory);
+    return std::make_unique<PluginMemory>(plugin_, backend_, memory, std::move(file));
+  }
+
+  // A user may have closed a file that is registered, and opened another, which has its number now.
+  Status confirm(const Memory& memory, const RegionDescriptor& region) const override {
+    const sys::Fd& file = static_cast<const PluginMemory&>(memory).file();
+    if (!file) return {};
+    TOWPATH_TRY(const bool are_one, are_one_file(file.get(), region.fd));
+    if (are_one) return {};
+    return error(Code::already_exists,
+                 cat("descriptor ", region.fd, " is another file than the one that is registered"),
+                 "take back what is registered under a descriptor's number before you close it");
   }
 
   Result<std::unique_ptr<Connection>> connect(const AgentIdentity& peer, ConstByteSpan) override {

@@ -2,12 +2,17 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <towpath/backend/testing/recording_events.h>
 #include <towpath/memory/system_region.h>
+#include <towpath/standard/plugin_backend.h>
 #include <towpath/standard/plugins.h>
 #include <towpath/standard/standard.h>
+#include <towpath/sys/fd.h>
 #include <towpath/sys/temporary_directory.h>
 
 namespace towpath::standard {
@@ -132,6 +137,72 @@ TEST_F(PluginPeersTest, beside_a_plug_in_another_backend_moves_bytes_between_age
   auto within = left.agent->create_transfer(TransferOp::read, left.list, "right", right.list,
                                             {.backends = {"example"}});
   EXPECT_EQ(within.code(), Code::unsupported) << within.status().to_string();
+}
+
+int& file_given() {
+  static int fd = -1;
+  return fd;
+}
+
+/// Takes files, and moves nothing.
+const towpath_backend_v1_t& files_plugin() {
+  static const towpath_pair_v1 kPair{.local_kind = static_cast<std::uint32_t>(MemoryKind::system),
+                                     .remote_kind = static_cast<std::uint32_t>(MemoryKind::disk),
+                                     .read = true,
+                                     .write = true};
+  static const towpath_backend_v1_t kPlugin{
+      .size = sizeof(towpath_backend_v1_t),
+      .name = "files",
+      .summary = "takes files",
+      .pairs = &kPair,
+      .pair_count = 1,
+      .params = nullptr,
+      .param_count = 0,
+      .alignment = 1,
+      .latency_ns = 100,
+      .bytes_per_second = 0,
+      .quiesced_within_ns = 0,
+      .open = [](const towpath_host_v1*, const towpath_param_v1*, size_t, void**, char*,
+                 size_t) -> std::int32_t { return 0; },
+      .close = [](void*) {},
+      .register_memory = [](void*, const towpath_region_v1* region, void**, char*,
+                            size_t) -> std::int32_t { return file_given() = region->fd, 0; },
+      .deregister_memory =
+          [](void*, void*) {
+            EXPECT_TRUE(file_given() < 0 || ::fcntl(file_given(), F_GETFD) >= 0);
+          },
+      .post = [](void*, void*, std::uint32_t, const towpath_segment_v1*, size_t) {},
+      .cancel = [](void*, void*) {},
+      .progress = [](void*) { return false; },
+      .wait_fd = [](void*) { return -1; }};
+  return kPlugin;
+}
+
+TEST(PluginFilesTest, a_file_stays_open_and_another_with_its_number_is_not_taken_for_it) {
+  const sys::SystemClock clock;
+  backend::testing::RecordingEvents events;
+  const auto opened = plugin_type(files_plugin(), nullptr)
+                          .value()
+                          .open({.self = {"alone", 1}, .clock = &clock, .events = &events})
+                          .value();
+  std::unique_ptr<backend::Memory> made;
+  RegionDescriptor region{.kind = MemoryKind::disk, .length = 4096};
+  {
+    const sys::Fd first(::memfd_create("first", MFD_CLOEXEC));
+    region.fd = first.get();
+    made = opened->register_memory(region).value();
+    EXPECT_NE(file_given(), region.fd);
+    EXPECT_TRUE(opened->confirm(*made, region).ok());
+  }
+  EXPECT_FALSE(opened->confirm(*made, region).ok()) << "it is closed";
+  const sys::Fd second(::memfd_create("second", MFD_CLOEXEC));
+  ASSERT_EQ(second.get(), region.fd);
+  EXPECT_EQ(opened->confirm(*made, region).code(), Code::already_exists);
+  made.reset();
+  EXPECT_EQ(::fcntl(file_given(), F_GETFD), -1) << "it is nobody's any more";
+  region.key = "rw:/somewhere";
+  EXPECT_TRUE(opened->register_memory(region).ok());
+  EXPECT_EQ(file_given(), -1) << "of a path the number says nothing";
 }
 
 TEST_F(PluginsTest, what_a_plug_in_says_is_reported) {
