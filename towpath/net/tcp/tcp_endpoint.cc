@@ -83,7 +83,10 @@ void TcpEndpoint::on_event(const run::PollEvent& event) {
 }
 
 void TcpEndpoint::leave() {
-  if (unsendable_.ok()) note_unsendable(sender_.leave_all(*stream_));
+  if (!unsendable_.ok()) return;
+  const std::uint64_t before = sender_.left_bytes();
+  note_unsendable(sender_.leave_all(*stream_));
+  context_.loop.note_work(sender_.left_bytes() - before);
 }
 
 // It breaks in the next turns, when what has come was heard.
@@ -105,7 +108,11 @@ void TcpEndpoint::note_rest() {
 }
 
 Status TcpEndpoint::hear() {
-  if (receiver_) return receiver_->take();
+  if (receiver_) {
+    Status taken = receiver_->take();
+    context_.loop.note_work(receiver_->work());
+    return taken;
+  }
   TOWPATH_TRY(const bool is_whole, first_.read(*stream_));
   if (!is_whole) return {};
   const TcpFirstMessage first = std::exchange(first_, TcpFirstMessage(context_.first_bytes));

@@ -1,7 +1,9 @@
 // What a TcpEndpoint does with a stream that holds back what its socket no longer has.
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -107,6 +109,28 @@ TEST_F(TcpEndpointTest, what_a_stream_holds_back_is_taken_though_its_socket_is_s
   EXPECT_FALSE(loop_.has_rests());
   EXPECT_FALSE(loop_.turn());
   EXPECT_TRUE(listener_.broken.ok()) << listener_.broken.to_string();
+}
+
+TEST_F(TcpEndpointTest, a_turn_is_bounded_over_all_connections_and_each_has_its_own) {
+  constexpr std::size_t kMany = 7;
+  std::vector<std::unique_ptr<TcpEndpoint>> endpoints;
+  std::vector<Holding*> streams;
+  for (std::size_t i = 0; i < kMany; ++i) {
+    auto stream = std::make_unique<Holding>(sys::Fd(::dup(stream_->fd())));
+    streams.push_back(stream_ = stream.get());
+    hold(100);
+    endpoints.push_back(std::make_unique<TcpEndpoint>(context_, nullptr));
+    ASSERT_TRUE(endpoints.back()->accept(std::move(stream), i + 2).ok());
+    endpoints.back()->admit();
+  }
+  const std::size_t whole = stream_->held.size();
+  EXPECT_TRUE(loop_.turn());
+  EXPECT_LT(listener_.heard, 50) << "not as much for each";
+  for (std::size_t i = 1; i < kMany; ++i) EXPECT_TRUE(loop_.turn());
+  for (const Holding* const stream : streams) EXPECT_LT(stream->held.size(), whole);
+  for (int i = 0; i < 100 && loop_.turn(); ++i) {
+  }
+  EXPECT_EQ(listener_.heard, 700);
 }
 
 TEST_F(TcpEndpointTest, what_came_before_the_stream_was_taken_over_is_heard) {

@@ -1,9 +1,11 @@
 // TcpLoop: hands what the kernel says of sockets to their owners, and wakes those that wait for a
-// moment. Only files of this folder include it. Thread: one at a time.
+// moment. A turn ends when its owners have moved kWorkPerTurn: those that are left come first in
+// the next one. Only files of this folder include it. Thread: one at a time.
 #pragma once
 
 #include <cstdint>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -35,6 +37,10 @@ class TcpSleeper {
 
 class TcpLoop {
  public:
+  /// Bytes of all sockets together, and what messages are worth beside theirs; what one owner adds
+  /// to it in one call is bounded by itself.
+  static constexpr std::uint64_t kWorkPerTurn = 1024 * 1024;
+
   /// `clock` outlives it. Errors: exhausted (no descriptor is free).
   static Result<TcpLoop> open(const Clock& clock) {
     TOWPATH_TRY(run::Poller poller, run::Poller::open());
@@ -66,6 +72,10 @@ class TcpLoop {
   /// holds a rest back. Harmless for a tag that no socket has.
   void note_rest(std::uint64_t tag) { rests_.insert(tag); }
   bool has_rests() const noexcept { return !rests_.empty(); }
+  /// An owner has moved so much in this turn.
+  void note_work(std::uint64_t bytes) noexcept { work_ += bytes; }
+  /// Of the last turn.
+  std::uint64_t work() const noexcept { return work_; }
   /// Once, instead of when it was to be woken before; never: not at all. Before a sleeper dies it
   /// is woken never.
   void wake(TcpSleeper& sleeper, Instant at) {
@@ -84,14 +94,19 @@ class TcpLoop {
 
   /// False: nothing has happened.
   bool turn() {
-    const bool some = take_rests();
-    const auto events = poller_.wait(Duration::zero());
-    for (const run::PollEvent& event : events) {
+    work_ = 0;
+    bool some = take_rests();
+    if (events_.empty()) events_ = poller_.wait(Duration::zero());
+    // One at least: rests alone may be work enough for every turn.
+    for (bool is_enough = false; !events_.empty() && !is_enough; is_enough = has_done_enough()) {
+      some = true;
+      const run::PollEvent event = events_.front();
+      events_ = events_.subspan(1);
       // One before may have ended it.
       if (const auto found = owners_.find(event.tag); found != owners_.end())
         found->second->on_event(event);
     }
-    return wake_sleepers() || some || !events.empty();
+    return wake_sleepers() || some;
   }
   int fd() const noexcept { return poller_.fd(); }
 
@@ -102,16 +117,20 @@ class TcpLoop {
   TcpLoop(run::Poller poller, run::TimerFd timer, const Clock& clock) noexcept
       : poller_(std::move(poller)), timer_(std::move(timer)), clock_(&clock) {}
 
-  // Each once, also if it leaves a rest again: that one stands before those that follow.
+  bool has_done_enough() const noexcept { return work_ >= kWorkPerTurn; }
+
+  // Each once, also if it leaves a rest again, beginning behind the last one of the turn before.
   bool take_rests() {
-    const bool some = has_rests();
-    for (auto next = rests_.begin(); next != rests_.end();) {
-      const std::uint64_t tag = *next;
-      next = rests_.erase(next);
-      if (const auto found = owners_.find(tag); found != owners_.end())
-        found->second->on_event({.tag = tag, .readable = true});
+    const std::size_t count = rests_.size();
+    for (std::size_t i = 0; i < count && !rests_.empty() && !has_done_enough(); ++i) {
+      auto next = rests_.upper_bound(last_rest_);
+      if (next == rests_.end()) next = rests_.begin();
+      last_rest_ = *next;
+      rests_.erase(next);
+      if (const auto found = owners_.find(last_rest_); found != owners_.end())
+        found->second->on_event({.tag = last_rest_, .readable = true});
     }
-    return some;
+    return count > 0;
   }
 
   bool wake_sleepers() {
@@ -136,7 +155,10 @@ class TcpLoop {
   run::TimerFd timer_;
   const Clock* clock_;
   std::unordered_map<std::uint64_t, TcpSocketOwner*> owners_;
+  std::span<const run::PollEvent> events_;  // of the poller, that are left of the last turn
+  std::uint64_t work_ = 0;
   std::set<std::uint64_t> rests_;  // tags
+  std::uint64_t last_rest_ = 0;
   std::set<std::pair<Instant, TcpSleeper*>> sleepers_;
   std::uint64_t next_tag_ = kTimerTag + 1;
 };

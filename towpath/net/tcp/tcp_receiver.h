@@ -36,6 +36,8 @@ class TcpReceiver {
   Status take();
   /// The message that is being delivered is answered with so many bytes.
   void note_answered(std::uint64_t bytes) noexcept { work_ += bytes; }
+  /// What the last take() has done: bytes that came and that were answered, and messages.
+  std::uint64_t work() const noexcept { return work_; }
   /// There is more to take() now, for which the stream's descriptor may wake nobody: messages that
   /// were left in the stage, or what a stream that decrypts holds back.
   bool has_rest() const noexcept { return is_cut_short_ || stream_.buffered_bytes() > 0; }
@@ -63,7 +65,7 @@ class TcpReceiver {
   std::uint64_t missing_ = 0;   ///< bytes of that body
   BodySink* sink_ = nullptr;    ///< null: nobody is notified of it
   bool is_dropped_ = false;     ///< nobody wants what is missing
-  std::uint64_t work_ = 0;      ///< of this call, in bytes
+  std::uint64_t work_ = 0;      ///< of this call, or the last one, in bytes
   bool is_cut_short_ = false;   ///< what is staged was not all taken
   std::uint64_t wakes_at_ = 1;  ///< bytes
 };

@@ -6,6 +6,12 @@
 #include <towpath/net/tcp/tcp_sender.h>
 
 namespace towpath::net {
+namespace {
+
+/// Of one connection in one call, as of what comes over it: others have a turn, too.
+constexpr std::uint64_t kLeavePerCall = 1024 * 1024;
+
+}  // namespace
 
 TcpSender::~TcpSender() {
   for (Unsent& message : unsent_) put_away(message);
@@ -70,12 +76,14 @@ Status TcpSender::leave(sys::ByteStream& stream, Unsent& message) {
     TOWPATH_TRY(some.status());
     if (*some == 0) return {};
     message.advance(*some);
+    left_bytes_ += *some;
   }
   return {};
 }
 
 Status TcpSender::leave_all(sys::ByteStream& stream) {
-  while (!unsent_.empty()) {
+  const std::uint64_t enough = left_bytes_ + kLeavePerCall;
+  while (!unsent_.empty() && left_bytes_ < enough) {
     TOWPATH_TRY(leave(stream, unsent_.front()));
     if (unsent_.front().bytes() > 0) return {};
     put_away(unsent_.front());

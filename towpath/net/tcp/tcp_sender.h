@@ -27,8 +27,10 @@ class TcpSender {
   /// As MessageEndpoint::send(). Null `stream`: it waits until leave_all().
   Status send(sys::ByteStream* stream, std::unique_ptr<MessageBuffer> buffer, BodySource* rest,
               std::uint64_t rest_bytes);
-  /// What the socket takes. Errors: peer_lost.
+  /// What the socket takes, until it is enough for one call. Errors: peer_lost.
   Status leave_all(sys::ByteStream& stream);
+  /// Bytes that have left so far.
+  std::uint64_t left_bytes() const noexcept { return left_bytes_; }
   void copy(BodySource& rest);
   /// As send() does after an error.
   void drop(std::unique_ptr<MessageBuffer> buffer, BodySource* rest);
@@ -55,6 +57,7 @@ class TcpSender {
 
   MessageBuffers& buffers_;
   std::deque<Unsent> unsent_;
+  std::uint64_t left_bytes_ = 0;
   const Status no_memory_ = error(Code::exhausted, "no memory was left for a message");
 };
 
