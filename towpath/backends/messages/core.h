@@ -151,7 +151,8 @@ class MessageBackend final : public backend::Backend,
   void report_loss(Link& link);
   void beat(Instant now);
   void beat(Rail& rail, Instant now);
-  Instant expire(Instant now);
+  Instant expire(Instant now, bool pumps);
+  bool drive_links(Instant now);
 
   const Carrier carrier_;
   const AgentIdentity self_;
@@ -186,6 +187,7 @@ class MessageBackend final : public backend::Backend,
   std::unique_ptr<run::Poller> poller_;
   std::unique_ptr<run::TimerFd> timer_;
   std::unique_ptr<RmaProtocol> protocol_;
+  std::uint64_t offered_bytes_ = 0;  // of notifications that were taken, so far
   bool closing_ = false;
 };
 

@@ -117,7 +117,9 @@ void MessageBackend::take_note(Rail& rail, InboundText& inbound) {
 void MessageBackend::offer_notes(Link& link) {
   Notes& notes = link.notes;
   while (!notes.waiting.empty() && events_.on_notification(link.peer(), notes.waiting.front())) {
-    notes.held_bytes -= notes.waiting.front().size();
+    const std::size_t bytes = notes.waiting.front().size();
+    offered_bytes_ += bytes;
+    notes.held_bytes -= bytes;
     notes.waiting.pop_front();
     ++notes.taken;
   }

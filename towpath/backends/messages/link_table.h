@@ -5,6 +5,8 @@
 // Invariant: to be noted as busy or lost takes no memory (keep()). Thread: loop.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -75,10 +77,15 @@ class LinkTable {
   void list(Link& link) {
     if (!std::exchange(link.is_listed, true)) busy_.push_back(&link);
   }
-  /// Calls drive(link) of those that are listed. What throws loses none.
-  template <typename Drive>
-  void drive_busy(Drive drive) {
+  /// Calls drive(link) of those that are listed, one at least, until is_enough(); the others come
+  /// first in the next call. False: there are others. What throws loses none.
+  template <typename Drive, typename IsEnough>
+  bool drive_busy(Drive drive, IsEnough is_enough) {
     for (std::size_t i = 0; i < busy_.size();) {
+      if (i > 0 && is_enough()) {
+        std::rotate(busy_.begin(), busy_.begin() + static_cast<std::ptrdiff_t>(i), busy_.end());
+        return false;
+      }
       Link& link = *busy_[i];
       drive(link);
       if (link.lost) note_broken(*link.rails.front(), link.why);  // its report may have waited
@@ -90,6 +97,7 @@ class LinkTable {
       busy_[i] = busy_.back();
       busy_.pop_back();
     }
+    return true;
   }
 
  private:

@@ -255,29 +255,44 @@ void MessageBackend::beat(Instant now) {
   redial(now);
 }
 
-Instant MessageBackend::expire(Instant now) {
+// `pumps`: else what is to be repeated waits for the next call, which comes at once.
+Instant MessageBackend::expire(Instant now, bool pumps) {
   Instant next = Instant::never();
   for (Link* const link : links_->busy()) {
     next = std::min(next, protocol_->expire(*link, now));
     if (!link->has_several) continue;
     erase_drained(*link);
-    protocol_->pump(*link);
+    if (pumps) protocol_->pump(*link);
   }
   return next;
 }
 
+/// Requests and notifications of all peers, until it is enough for one call. False: some are left.
+bool MessageBackend::drive_links(Instant now) {
+  const auto moved = [this] { return protocol_->sent_bytes() + offered_bytes_; };
+  const std::uint64_t before = moved();
+  return links_->drive_busy(
+      [this, now](Link& link) {
+        if (link.has_several) tend(link, now);
+        protocol_->pump(link);
+        offer_notes(link);
+      },
+      [&] { return moved() - before >= kSliceBytes; });
+}
+
 bool MessageBackend::progress() {
   bool some = false;
-  for (int i = 0; i < kRoundsPerCall && worker_->progress(); ++i) some = true;
+  std::uint64_t work = 0;
+  for (int i = 0; i < kRoundsPerCall && work < kSliceBytes && worker_->progress(); ++i) {
+    some = true;
+    work += worker_->work();
+  }
   const Instant now = clock_.now();
   if (sessions_->turn(now)) beat(now);
   report_losses();
-  links_->drive_busy([this, now](Link& link) {
-    if (link.has_several) tend(link, now);
-    protocol_->pump(link);
-    offer_notes(link);
-  });
-  const Instant due = std::min({sessions_->next_check(), expire(now), next_watch()});
+  const bool all_driven = drive_links(now);
+  some |= !all_driven;
+  const Instant due = std::min({sessions_->next_check(), expire(now, all_driven), next_watch()});
   report_losses();
   protocol_->deliver();
   some |= self_runner_.progress();

@@ -11,6 +11,9 @@ using namespace backend;
 
 namespace {
 
+/// What a request is worth in bytes beside what it brings.
+constexpr std::uint64_t kWorkPerRequest = 4096;
+
 void count_unasked(Link& link, MessageOperation& operation) {
   for (SegmentCursor at = operation.cursor; !at.done(); at.skip_segment()) {
     const Segment& segment = at.segment();
@@ -197,6 +200,7 @@ void RmaProtocol::ask(Rail& rail, Exchange& exchange, std::unique_ptr<net::Messa
   const auto asked = write_request(at, exchange, frame, guard_, most_bytes, out.room);
   frame.finish();
   exchange.bytes = asked.ok() ? *asked : 0;
+  sent_bytes_ += kWorkPerRequest + (operation.is_write() ? exchange.bytes : 0);
   if (!again) advance(rail.link, operation, at, exchange.bytes);
   if (exchange.leaving.is_leaving()) out.rest = &exchange.leaving;
   if (out.rest != nullptr || out.room != nullptr) out.payload_bytes = exchange.bytes;

@@ -33,6 +33,8 @@ class RmaProtocol {
 
   /// Sends what the windows allow.
   void pump(Link& link);
+  /// What requests have brought so far, in bytes, and what each is worth beside them.
+  std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
   /// The head of an answer to a request of ours: whether its body fits. Errors: corrupt (the link
   /// should be given up).
   Status expect(Rail& rail, const Frame& answer);
@@ -82,6 +84,7 @@ class RmaProtocol {
   sys::GuardedCopy& guard_;
   const bool takes_devices_;
   std::uint64_t last_id_ = 0;
+  std::uint64_t sent_bytes_ = 0;
   // To be reported: a chain, since transfers end also when there is no memory.
   MessageOperation* first_settled_ = nullptr;
   MessageOperation* last_settled_ = nullptr;  ///< meaningless when there is no first

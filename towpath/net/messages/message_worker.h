@@ -242,6 +242,9 @@ class MessageWorker {
   virtual Status receive_into(DeviceStagingBuffer& room);
   /// Some of what there is to do; false when there was nothing.
   virtual bool progress() = 0;
+  /// What the last progress() has done, in bytes that came and that were sent, and what messages
+  /// are worth beside theirs: by which a caller of several knows when it is enough. 0: unknown.
+  virtual std::uint64_t work() const noexcept { return 0; }
   /// Asks that fd() becomes readable when progress() has something to do. False: there is already.
   virtual bool arm() = 0;
   virtual int fd() const noexcept = 0;

@@ -99,6 +99,7 @@ class TcpWorker final : public MessageWorker, private TcpSocketOwner, private Tc
   Result<std::vector<MessagePath>> paths(ConstByteSpan address) const override;
   Result<std::unique_ptr<MessageEndpoint>> answer(std::uint64_t from, void* owner) override;
   bool progress() override;
+  std::uint64_t work() const noexcept override { return loop_.work(); }
   /// What else is not dealt with is reported again.
   bool arm() override { return !loop_.has_rests(); }
   int fd() const noexcept override { return loop_.fd(); }

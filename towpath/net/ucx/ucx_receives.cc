@@ -6,6 +6,11 @@ namespace {
 
 /// Receives that wait for messages; those that come while all are taken are kept by UCX.
 constexpr std::size_t kReceives = 16;
+/// Of one call, bytes that came and bytes of answers: then what UCX keeps waits for the next. A
+/// request of a hundred bytes may ask for half a million.
+constexpr std::uint64_t kWorkPerCall = 1024 * 1024;
+/// What a message is worth in bytes beside its own.
+constexpr std::uint64_t kWorkPerMessage = 4096;
 
 UcxReceives::Receive& receive_of(void* state) { return *static_cast<UcxReceives::Receive*>(state); }
 
@@ -43,12 +48,14 @@ constexpr ucp_generic_dt_ops_t kShownInParts{.start_pack = nullptr,
 // ---- Messages
 
 void UcxReceives::on_part(Receive& receive, std::size_t offset, ConstByteSpan part) {
+  work_ += part.size();
   if (const auto whole = receive.parts.take(offset, part))
     deliver({.head = whole->head, .body_bytes = whole->body.size()}, whole->body, listener_);
 }
 
 void UcxReceives::on_done(Receive& receive, void* request) {
   receive.request = nullptr;
+  work_ += kWorkPerMessage;
   idle_.push_back(&receive);
   ucx_.ucp_request_free(request);
 }
@@ -103,6 +110,7 @@ bool UcxReceives::post(Receive& receive) {
 bool UcxReceives::post_idle() {
   bool some = false;
   while (!idle_.empty()) {
+    if (work_ >= kWorkPerCall) return true;
     Receive& receive = *idle_.back();
     idle_.pop_back();
     if (!post(receive)) {

@@ -33,8 +33,15 @@ class UcxReceives {
 
   /// From now on messages arrive. Errors: exhausted.
   Status open(ucp_worker_h worker);
-  /// Lets all wait that do not. False: nothing came meanwhile, and there is nothing to try again.
+  /// Lets all wait that do not, until enough was done. False: nothing came meanwhile, and there is
+  /// nothing to try again.
   bool renew();
+  /// Work is counted anew: of one call of the worker's progress().
+  void begin_call() noexcept { work_ = 0; }
+  /// What came was answered with so many bytes.
+  void note_answered(std::uint64_t bytes) noexcept { work_ += bytes; }
+  /// Of this call, or the last one, in bytes.
+  std::uint64_t work() const noexcept { return work_; }
   /// None waits any more. Before the worker is destroyed.
   void cancel();
 
@@ -63,6 +70,7 @@ class UcxReceives {
   ucp_datatype_t shown_in_parts_ = 0;
   std::vector<std::unique_ptr<Receive>> all_;
   std::vector<Receive*> idle_;  ///< those of them that do not wait
+  std::uint64_t work_ = 0;
 };
 
 }  // namespace towpath::net

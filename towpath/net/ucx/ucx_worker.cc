@@ -222,6 +222,7 @@ Status RealEndpoint::send(std::unique_ptr<Sending>& sending, ConstByteSpan messa
 Status RealEndpoint::send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest,
                           std::uint64_t rest_bytes, std::optional<unsigned> into) {
   if (rest != nullptr) append_rest(*buffer, *rest, rest_bytes);
+  engine_.receives.note_answered(buffer->size);
   auto sending = std::make_unique<Sending>(Sending{engine_, unsent_, std::move(buffer)});
   Status sent = send(sending, sending->buffer->with_prefix(), UCS_MEMORY_TYPE_HOST, into);
   if (!sent.ok()) sending->finish();
@@ -254,6 +255,7 @@ class RealWorker final : public MessageWorker {
     return engine_.takes_devices ? engine_.staging.add(room) : MessageWorker::receive_into(room);
   }
   bool progress() override;
+  std::uint64_t work() const noexcept override { return engine_.receives.work(); }
   bool arm() override {
     return !engine_.staging.has_filled() &&
            engine_.ucx.ucp_worker_arm(engine_.worker) != UCS_ERR_BUSY;
@@ -421,6 +423,7 @@ Result<std::unique_ptr<MessageEndpoint>> RealWorker::connect(ConstByteSpan addre
 }
 
 bool RealWorker::progress() {
+  engine_.receives.begin_call();
   bool some = engine_.ucx.ucp_worker_progress(engine_.worker) != 0;
   some |= engine_.receives.renew();
   some |= engine_.staging.deliver();

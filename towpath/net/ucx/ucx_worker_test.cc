@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <string>
@@ -24,9 +25,11 @@ namespace {
 struct Recorder final : MessageListener {
   BodySink* on_message(const Message& message) override {
     messages.emplace_back(as_text(message.head));
+    if (reply) reply();
     return nullptr;
   }
   void on_broken(void* owner, const Status& why) override { broken.emplace_back(owner, why); }
+  std::function<void()> reply;  ///< to each message
   std::vector<std::string> messages;
   std::vector<std::pair<void*, Status>> broken;
 };
@@ -101,6 +104,37 @@ TEST_F(UcxWorkerTest, messages_of_several_segments_arrive_whole) {
   std::ranges::sort(sent);
   std::ranges::sort(far_heard_.messages);
   EXPECT_TRUE(far_heard_.messages == sent);
+}
+
+// Breaks when a call takes all that UCX keeps, whatever each asks for.
+TEST_F(UcxWorkerTest, a_call_ends_by_what_is_answered_in_it) {
+  constexpr std::size_t kRequests = 300;
+  auto there = near_->connect(far_->address(), nullptr, nullptr);
+  auto back = far_->connect(near_->address(), nullptr, nullptr);
+  ASSERT_TRUE(there.ok() && back.ok());
+  ASSERT_TRUE(send(**there, "first").ok());
+  ASSERT_TRUE(run_until([&] { return far_heard_.messages.size() == 1; }));
+  far_heard_.reply = [&] {
+    auto buffer = far_->buffers().take();
+    buffer->size = 100'000;
+    std::ranges::fill(buffer->room().first(buffer->size), std::byte{'r'});
+    EXPECT_TRUE((*back)->send(std::move(buffer)).ok());
+  };
+  for (std::size_t i = 0; i < kRequests; ++i) ASSERT_TRUE(send(**there, "request").ok());
+  ASSERT_TRUE(run::eventually([&] {
+    near_->progress();
+    return (*there)->unsent() == 0;
+  }));
+  std::size_t most = 0;
+  ASSERT_TRUE(run::eventually([&] {
+    const std::size_t before = far_heard_.messages.size();
+    far_->progress();
+    most = std::max(most, far_heard_.messages.size() - before);
+    near_->progress();
+    return far_heard_.messages.size() == 1 + kRequests;
+  }));
+  EXPECT_LE(most, 40U) << "16 that waited for them, and a mebibyte of answers";
+  far_heard_.reply = {};
 }
 
 TEST_F(UcxWorkerTest, endpoint_learns_that_the_other_side_has_gone) {
