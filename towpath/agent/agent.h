@@ -23,7 +23,9 @@
 // Destroying the agent ends all transfers (cancelled), waits until they are quiesced as far as
 // their backends can say, and releases all registrations; handles that outlive it answer not_ready.
 // Threads that wait for one of its transfers come back first. What does not get quiesced stays
-// alive, with its backend, until the process ends.
+// alive, with its backend, until the process ends. Notifications that were accepted leave before,
+// while their peers take some in each second, for up to AgentOptions::quiesce_timeout; a backend
+// may wait on until what it was given has arrived.
 //
 // Without memory a call ends as operator new does (std::bad_alloc), which the C interfaces report
 // as exhausted; a transfer under way ends as failed, and nothing that was made is lost to its end.

@@ -102,8 +102,11 @@ class BackendInstance final : public backend::Events {
   /// Ends a reserve(): sends the message, or gives the room back when it is null.
   void settle_reserved(Peer& peer, std::size_t reserved_bytes, const Bytes* message)
       TOWPATH_REQUIRES(mutex);
-  /// The same, later, in the order of these calls. Thread: any; not under `mutex`, so that it may
-  /// be called under another instance's. Bounded: each was reserved.
+  /// Of notifications to others, those that were not handed over, or not acknowledged where that is
+  /// needed.
+  std::size_t waiting_pieces() const TOWPATH_REQUIRES(mutex);
+  /// Ends a reserve() later, in the order of these calls. Thread: any; not under `mutex`, so that
+  /// it may be called under another instance's. Bounded: each was reserved.
   void defer(DeferredNotification deferred);
   /// Acquire pairs with the release in defer().
   bool has_deferred() const noexcept { return any_deferred_.load(std::memory_order_acquire); }

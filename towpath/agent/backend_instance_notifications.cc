@@ -132,6 +132,15 @@ void BackendInstance::flush_later(Peer& peer) {
   peer.paths[index].outbox_waits = true;
 }
 
+std::size_t BackendInstance::waiting_pieces() const {
+  std::size_t pieces = 0;
+  for (const PeerPtr& peer : waiting_outboxes_) {
+    const auto& outbox = peer->paths[index].outbox;
+    if (!peer->is_self && outbox) pieces += outbox->pieces();
+  }
+  return pieces;
+}
+
 /// Whether something still waits.
 bool BackendInstance::flush(Peer& peer, Instant now, Instant& next_repeat) {
   PeerPath& path = peer.paths[index];

@@ -89,6 +89,8 @@ class SendWindow {
   bool empty() const noexcept { return queue_.empty(); }
   /// Messages that were not handed over, or not acknowledged where that is needed.
   std::size_t size() const noexcept { return messages_; }
+  /// In which they travel.
+  std::size_t pieces() const noexcept { return queue_.size(); }
   /// When repeat_overdue() may next have something to do.
   Instant next_repeat(Duration timeout) const noexcept;
 

@@ -102,6 +102,7 @@ void AgentCore::shut_down_or_stay() noexcept {
 void AgentCore::shut_down() {
   if (context.meter() != nullptr) context.meter()->closed(context.self.incarnation);
   const InstanceMask idle = quiesce_all(context.core.lock());
+  engine.flush_notifications();
   registrations.drop_memory(idle);
   peers.close(idle);
   transfers.close();

@@ -176,6 +176,19 @@ TEST(NotificationsTest, a_burst_is_taken_while_nobody_makes_progress) {
   EXPECT_EQ(t.near->peers().at(0).waiting_notifications, kBurst + 3U);
 }
 
+TEST(NotificationsTest, that_were_accepted_leave_though_their_agent_ends) {
+  Talk t;
+  t.talk.on_notify = Talk::full;
+  ASSERT_TRUE(t.near->notify("far", as_bytes("first")).ok());
+  ASSERT_TRUE(t.near->notify("far", as_bytes("second")).ok());
+  int turns = 0;
+  t.talk.on_progress = [&] {
+    if (++turns == 3) t.talk.on_notify = nullptr;
+  };
+  t.near.reset();
+  EXPECT_THAT(t.said(), ElementsAre("first", "second"));
+}
+
 TEST(NotificationsTest, that_cannot_travel_are_refused_at_post) {
   Talk t;
   Transfer transfer = t.make_transfer("short", "talk");

@@ -45,7 +45,8 @@ struct AgentOptions {
   /// How long an unacknowledged notification waits before it is repeated (lossy backends only).
   Duration repeat_after = std::chrono::milliseconds(20);
   /// How long letting go of memory waits, beyond the backend's own bound, for transfers that were
-  /// stopped, and for peers that are in the middle of a piece: for a machine under load.
+  /// stopped, and for peers that are in the middle of a piece: for a machine under load. And how
+  /// long at most an agent's end waits while notifications leave.
   Duration quiesce_timeout = std::chrono::seconds(10);
 };
 

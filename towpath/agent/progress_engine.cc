@@ -14,6 +14,10 @@ namespace {
 constexpr std::uint64_t kWakerTag = 1000;
 constexpr std::uint64_t kTimerTag = 1001;
 
+/// A peer that takes no notification for so long keeps no agent from its end; how often to look.
+constexpr Duration kFarewell = std::chrono::seconds(1);
+constexpr Duration kFarewellStep = std::chrono::milliseconds(10);
+
 bool runs_on_kernel_time(const Clock& clock) {
   const Duration apart = sys::SystemClock().now() - clock.now();
   return apart < std::chrono::seconds(1) && apart > -std::chrono::seconds(1);
@@ -248,6 +252,29 @@ std::vector<Notification> ProgressEngine::wait_notifications(Duration timeout) {
     std::vector<Notification> taken = take_notifications();
     left = until - context_.clock.now();
     if (!taken.empty() || left <= Duration(0)) return taken;
+  }
+}
+
+std::size_t ProgressEngine::waiting_pieces() {
+  std::size_t pieces = 0;
+  for (const auto& instance : backends_.all()) {
+    run::MutexLock lock(instance->mutex);
+    pieces += instance->waiting_pieces();
+  }
+  return pieces;
+}
+
+// By a clock of a test's, which may stand still, nobody waits here.
+void ProgressEngine::flush_notifications() {
+  std::size_t left = is_kernel_time_ ? waiting_pieces() : 0;
+  if (left == 0) return;
+  const Clock& clock = context_.clock;
+  const Instant last = clock.now() + context_.options.quiesce_timeout;
+  Instant until = std::min(last, clock.now() + kFarewell);
+  while (left > 0 && clock.now() < until) {
+    if (!progress_backends()) wait_for_work(kFarewellStep);
+    const std::size_t before = std::exchange(left, waiting_pieces());
+    if (left < before) until = std::min(last, clock.now() + kFarewell);
   }
 }
 

@@ -107,6 +107,9 @@ class ProgressEngine final : public InstanceOwner {
   // ---- notifications ----
   Status notify(Peer& peer, ConstByteSpan message);
   std::vector<Notification> take_notifications();
+  /// The end of the agent: makes progress while notifications that were accepted leave, until one
+  /// second in which none did, and up to AgentOptions::quiesce_timeout.
+  void flush_notifications();
   bool has_notifications() const noexcept { return inbox_.has_some(); }
   std::vector<Notification> wait_notifications(Duration timeout);
 
@@ -147,6 +150,7 @@ class ProgressEngine final : public InstanceOwner {
   bool progress_free_backends(InstanceMask& busy);
   void finish_turn();
   void poll_once();
+  std::size_t waiting_pieces();
   void send_deferred();
   void reap_retired();
   bool reap(const PeerPtr& peer);
