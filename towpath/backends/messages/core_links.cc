@@ -144,8 +144,9 @@ void MessageBackend::end(Link& link) {
   protocol_->stop_all(link, link.why);
 }
 
-// What the peer said before the end, over whichever of its links, is offered first. While nobody
-// takes it the loss waits too, but not for good.
+// What the peer said before the end, over whichever of its links, is offered first: one that has
+// closed says bye over each, behind all else. While nobody takes it the loss waits too, but not for
+// good.
 void MessageBackend::report_loss(Link& link) {
   offer_notes(link);
   if (link.connections.empty()) {
@@ -155,8 +156,14 @@ void MessageBackend::report_loss(Link& link) {
   const auto holds_some = [&](const Link* other) {
     return other->instance() == link.instance() && !other->notes.waiting.empty();
   };
-  if (clock_.now() < link.report_before && std::ranges::any_of(links_->busy(), holds_some))
-    return links_->list(link);
+  const auto may_bring_some = [&](const auto& entry) {
+    const Link& other = entry.second->link;
+    return other.instance() == link.instance() && !other.is_dialled && !other.lost;
+  };
+  const bool more_comes =
+      std::ranges::any_of(links_->busy(), holds_some) ||
+      (link.is_closed_there && std::ranges::any_of(links_->rails(), may_bring_some));
+  if (more_comes && clock_.now() < link.report_before) return links_->list(link);
   if (link.is_loss_reported) return;
   // Copies: the events may drop connections, and with the last one the link.
   const Status reported = link.why;
@@ -322,8 +329,8 @@ void MessageBackend::take(Rail& rail, const Frame& frame) {
 // bring a notification from before: such a link ends with the last of them.
 void MessageBackend::take_bye(Rail& rail) {
   Status closed = error(Code::peer_lost, cat(rail.link.name(), " has closed its backend"));
-  if (rail.link.is_dialled) return links_->break_off(rail.link, closed);
   rail.link.is_closed_there = true;
+  if (rail.link.is_dialled) return links_->break_off(rail.link, closed);
   links_->break_off(rail, std::move(closed));
 }
 

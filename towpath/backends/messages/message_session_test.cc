@@ -436,6 +436,35 @@ TEST_P(MessageSessionTest, owner_that_calls_all_stale_and_reads_nothing_is_lost_
   EXPECT_EQ(outcome().code(), Code::peer_lost);
 }
 
+// Each link has a connection of its own: the bye over one may come before what another brings.
+TEST_P(MessageSessionTest, loss_waits_for_what_a_peer_that_closed_said_over_another_link) {
+  const auto back = far_.backend->connect(near_.self, near_.backend->connection_info()).value();
+  settle();
+  ASSERT_TRUE(near_.backend->notify(*way_, as_bytes("last words")).ok());
+  const auto session_of = [](const FakeNetwork::Arrived& message) {
+    return decode_frame(message.head, message.body.size())->header.session;
+  };
+  const std::uint64_t first = session_of(to_far().front());
+  near_.operation.reset();
+  remote_.reset();
+  way_.reset();
+  near_.memory.reset();
+  near_.backend.reset();
+  std::list<FakeNetwork::Arrived> late;
+  for (auto at = to_far().begin(); at != to_far().end();) {
+    const auto one = at++;
+    if (session_of(*one) == first) late.splice(late.end(), to_far(), one);
+  }
+  ASSERT_EQ(late.size(), 2U) << "the note and a bye";
+  ASSERT_EQ(to_far().size(), 1U) << "a bye";
+  settle_far();
+  EXPECT_TRUE(far_.events.losses.empty()) << "its last words are on their way";
+  to_far().splice(to_far().end(), late);
+  settle_far();
+  EXPECT_EQ(far_.events.notifications.size(), 1U);
+  EXPECT_EQ(far_.events.losses.size(), 1U);
+}
+
 TEST_P(MessageSessionTest, who_begins_and_does_not_confirm_is_forgotten) {
   settle();
   // A recorded hello, again and again: each gets an answer, and no more.
