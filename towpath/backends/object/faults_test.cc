@@ -226,6 +226,26 @@ TEST_F(ObjectFaultsTest, completion_that_fails_after_its_200_is_no_success) {
   EXPECT_THAT(outcome.status.to_string(), HasSubstr("InvalidPart"));
 }
 
+TEST_F(ObjectFaultsTest, completion_that_says_200_and_nothing_more_is_no_success) {
+  open(kParts);
+  for (const std::string body :
+       {"", "  ", "<?xml version=\"1.0\"?>\n<CompleteMul", "<html></html>"}) {
+    proxy->choose = [body](const std::string& head, std::size_t) -> Fault {
+      if (!head.starts_with("POST") || head.find("uploadId=") == std::string::npos) return {};
+      return {.kind = Fault::answer,
+              .text = cat("HTTP/1.1 200 OK\r\nContent-Length: ", body.size(), "\r\n\r\n", body)};
+    };
+    const auto outcome = write({segment(object("a", kMiB), 0, kMiB)});
+    EXPECT_EQ(outcome.status.code(), Code::unavailable) << body;
+    EXPECT_EQ(outcome.bytes, 0U) << body;
+    EXPECT_TRUE(run::eventually([&] {
+      pump();
+      return uploads_left() == 0;
+    })) << body;
+    EXPECT_TRUE(in_store("a").empty()) << body;
+  }
+}
+
 TEST_F(ObjectFaultsTest, cancelled_upload_is_quiesced_at_once_and_taken_back) {
   open(kParts);
   for (const std::size_t requests : {1U, 2U, 7U}) {

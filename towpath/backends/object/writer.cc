@@ -11,6 +11,17 @@ constexpr std::uint64_t kMaxParts = 10'000;  // of S3 ("Amazon S3 multipart uplo
 const NameValue kBytes{"content-type", "application/octet-stream"};
 const NameValue kXml{"content-type", "application/xml"};
 
+/// A store says 200 before it has begun: only the body behind it says that the object is in place.
+Status check_completed(const net::HttpResponse& response) {
+  const auto xml = parse_xml(as_text(response.body));
+  if (xml.ok() && xml->name == "CompleteMultipartUploadResult") return {};
+  return error(Code::unavailable,
+               cat("the store answered ", response.status,
+                   " and did not say that the object is in place"),
+               "see whether it is (a query), or post again")
+      .because(xml.status());
+}
+
 }  // namespace
 
 std::uint64_t part_size(std::uint64_t size_bytes, std::uint64_t part_bytes) {
@@ -173,10 +184,11 @@ void Writer::complete(Place place) {
              .headers = {kXml},
              .body = completion_of(place->tags)},
             [this, place](const Result<net::HttpResponse>& response) {
-              if (!response.ok())
+              const Status outcome = response.ok() ? check_completed(*response) : response.status();
+              if (!outcome.ok())
                 abort_upload(asks_.client(), counters_, log_, place->share->object->name(),
                              place->id);
-              finish(place, response.status());
+              finish(place, outcome);
             });
 }
 
