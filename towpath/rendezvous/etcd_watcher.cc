@@ -46,8 +46,7 @@ void Watcher::listed(const Result<std::string>& body) {
   const auto page = body.ok() ? parse_range(*body) : body.status();
   if (!page.ok()) return fail(page.status());
   if (revision_ == 0) revision_ = page->revision;
-  for (const KeyValue& pair : page->pairs)
-    listing_.insert_or_assign(pair.key, Known{pair.mod_revision, ends_.is_mine(pair.lease)});
+  for (const KeyValue& pair : page->pairs) listing_.insert_or_assign(pair.key, known_of(pair));
   if (listing_.size() > kMaxKeys)
     return fail(
         error(Code::out_of_range,
@@ -67,7 +66,7 @@ void Watcher::reconcile() {
   for (const auto& [key, known] : known_) {
     missing_.erase(key);
     const auto old = before.find(key);
-    if (!known.mine && (old == before.end() || old->second.revision != known.revision))
+    if (!known.mine && (old == before.end() || !old->second.is_same_as(known)))
       changed_.insert(key);
   }
 }
@@ -118,10 +117,10 @@ void Watcher::apply(const Event& event) {
 }
 
 void Watcher::take(const KeyValue& pair) {
-  const bool mine = ends_.is_mine(pair.lease);
+  const Known known = known_of(pair);
   missing_.erase(pair.key);
-  known_.insert_or_assign(pair.key, Known{pair.mod_revision, mine});
-  if (!mine) report(pair.key, pair.value);
+  known_.insert_or_assign(pair.key, known);
+  if (!known.mine) report(pair.key, pair.value);
 }
 
 void Watcher::read_next() {

@@ -51,7 +51,13 @@ class Watcher {
   enum class Stage : std::uint8_t { off, listing, streaming };
   struct Known {
     std::int64_t revision = 0;
+    LeaseId lease = 0;
     bool mine = false;
+
+    /// An etcd that has forgotten all counts from 1 again, but gives no lease twice.
+    bool is_same_as(const Known& other) const {
+      return revision == other.revision && lease == other.lease;
+    }
   };
 
   void list_from(const std::string& key);
@@ -64,6 +70,9 @@ class Watcher {
   void read_next();
   void read(const std::string& key, const Result<std::string>& body);
   void report(const std::string& key, std::optional<Bytes> metadata);
+  Known known_of(const KeyValue& pair) const {
+    return {pair.mod_revision, pair.lease, ends_.is_mine(pair.lease)};
+  }
   void fail(const Status& why);
 
   Client& client_;

@@ -35,9 +35,10 @@ class EtcdWatcherTest : public testing::Test {
     return came.value_or(Request());
   }
   std::string coded(std::string_view text) { return net::to_base64(as_bytes(text)); }
-  std::string pair(const std::string& agent, int revision, std::string_view value = {}) {
+  std::string pair(const std::string& agent, int revision, std::string_view value = {},
+                   int lease = 1) {
     return cat(R"({"key":")", coded(keys.key(agent)), R"(","value":")", coded(value),
-               R"(","mod_revision":")", revision, R"("})");
+               R"(","mod_revision":")", revision, R"(","lease":")", lease, R"("})");
   }
   static std::string pairs(int revision, const std::string& all) {
     return cat(R"({"header":{"revision":")", revision, R"("},"kvs":[)", all, "]}");
@@ -93,6 +94,18 @@ TEST_F(EtcdWatcherTest, change_is_read_again_after_a_break_in_the_middle) {
   gateway.reply(next("/v3/kv/range"), pairs(20, pair("a", 12, "new")));
   ASSERT_TRUE(soon([&] { return !seen.empty(); }));
   EXPECT_THAT(seen, ElementsAre("a new"));
+}
+
+// As one does that has lost its disk: the first metadata has the first revision again.
+TEST_F(EtcdWatcherTest, change_is_heard_of_an_etcd_that_has_forgotten_all_and_counts_anew) {
+  begin(3, cat(pair("a", 2, {}, 11), ",", pair("b", 3, {}, 12)));
+  watcher.stop();
+  const Request stream = begin(3, cat(pair("a", 2, {}, 21), ",", pair("b", 3, {}, 12)));
+  gateway.reply(next("/v3/kv/range"), pairs(3, pair("a", 2, "new", 21)));
+  ASSERT_TRUE(soon([&] { return !seen.empty(); }));
+  say(stream, pair("c", 4, "last"));
+  ASSERT_TRUE(soon([&] { return seen.back() == "c last"; }));
+  EXPECT_THAT(seen, ElementsAre("a new", "c last"));
 }
 
 TEST_F(EtcdWatcherTest, value_that_is_read_late_is_not_reported_after_a_newer_one) {
