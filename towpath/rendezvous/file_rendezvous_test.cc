@@ -99,6 +99,20 @@ TEST_F(FileRendezvousTest, watcher_hears_of_others_from_then_on) {
   EXPECT_EQ(there_->progress(), 0U);
 }
 
+TEST_F(FileRendezvousTest, relative_path_means_the_same_when_the_process_has_gone_elsewhere) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(directory_.path());
+  auto relative = FileRendezvous::open({.directory = "."}, clock_);
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(relative.ok()) << relative.status().to_string();
+  (*relative)->watch(note());
+  ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
+  clock_.advance(seconds(1));  // the next look, where there is no inotify
+  (*relative)->progress();
+  EXPECT_THAT(seen_, ElementsAre("a 1"));
+  EXPECT_TRUE((*relative)->standing().trouble.ok());
+}
+
 TEST_F(FileRendezvousTest, metadata_of_a_dead_process_is_not_served_and_goes) {
   ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
   there_->watch(note());

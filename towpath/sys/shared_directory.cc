@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <utility>
 
 #include <dirent.h>
@@ -145,14 +146,31 @@ Status SharedDirectory::remove(const std::string& name) {
   return failed("remove", name, errno);
 }
 
+// By the descriptor, as all else: a relative path names another directory after a chdir(2).
 Result<std::vector<std::string>> SharedDirectory::list() const {
-  return SystemFileSystem().list(path_);
+  struct Close {
+    void operator()(DIR* open) const { (void)::closedir(open); }
+  };
+  Fd again(::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::unique_ptr<DIR, Close> open(again ? ::fdopendir(again.get()) : nullptr);
+  if (!open) return failed("list", ".", errno);
+  (void)again.release();  // `open` closes it
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* entry = ::readdir(open.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  if (errno != 0) return failed("list", ".", errno);
+  std::ranges::sort(names);
+  return names;
 }
 
 int SharedDirectory::watch() {
   if (!changes_) {
     Fd changes(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-    const bool watches = changes && ::inotify_add_watch(changes.get(), path_.c_str(),
+    const std::string here = cat("/proc/self/fd/", directory_.get());
+    const bool watches = changes && ::inotify_add_watch(changes.get(), here.c_str(),
                                                         IN_MOVED_TO | IN_DELETE | IN_ONLYDIR) >= 0;
     if (watches) changes_ = std::move(changes);
   }

@@ -1,6 +1,7 @@
 // SharedDirectory: a directory through which processes, also of other hosts, leave each other small
 // files: written whole under another name and renamed, so that a reader sees all of one or nothing.
 //
+// It is the directory that was opened, whatever its path means later: a process may go elsewhere.
 // The file system's own clock says how old a file is, whichever host asks: a file of our own is
 // touched and examined. Not the file seam (file.h): what is wanted here is ages and
 // changes, not bytes that survive. Nothing is synced. Thread: any, but for watch(),
