@@ -303,6 +303,20 @@ TEST_F(GdsBackendTest, a_file_system_that_does_not_go_straight_is_refused_once_a
       1);
 }
 
+TEST_F(GdsBackendTest, what_is_no_file_decides_nothing_about_its_file_system) {
+  ASSERT_TRUE(open().ok());
+  const sys::Fd folder(::open(directory.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const RegionDescriptor region{.kind = MemoryKind::disk, .length = kSize, .device_id = 7};
+  for (const std::string& key : {directory.path(), "ro:" + directory.path(), std::string()}) {
+    RegionDescriptor wrong = region;
+    wrong.key = key;
+    wrong.fd = key.empty() ? folder.get() : -1;
+    EXPECT_EQ(backend->register_memory(wrong).code(), Code::invalid_argument) << key;
+  }
+  const Status right = use_file();
+  EXPECT_TRUE(right.ok()) << right.to_string();
+}
+
 TEST_F(GdsBackendTest, directories_are_decided_about_when_it_opens) {
   ASSERT_TRUE(open({{"directories", cat(directory.path(), ":/nowhere")}}).ok());
   std::string reported;

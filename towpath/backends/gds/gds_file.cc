@@ -39,7 +39,10 @@ Result<std::uint64_t> GdsFile::place_of(const RegionDescriptor& region) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0)
     return sys::os_error(errno, cat("cannot look at ", name_of(region)));
-  return info.st_dev;
+  // A directory or a FIFO says nothing about the file system that it is on.
+  if (S_ISREG(info.st_mode) || S_ISBLK(info.st_mode)) return info.st_dev;
+  return error(Code::invalid_argument, cat(name_of(region), " is neither a file nor a drive"),
+               "use a regular file, or a block device");
 }
 
 Result<std::shared_ptr<GdsFile>> GdsFile::open(std::shared_ptr<const CuFile> cufile,

@@ -22,7 +22,8 @@ class GdsFile {
   /// bytes would be staged while that is refused); the library's.
   static Result<std::shared_ptr<GdsFile>> open(std::shared_ptr<const CuFile> cufile,
                                                const RegionDescriptor& region);
-  /// The file system that a region's file is on, before it is opened.
+  /// The file system that a region's file is on, before it is opened. Errors: invalid_argument
+  /// (names no file), not_found, denied.
   static Result<std::uint64_t> place_of(const RegionDescriptor& region);
 
   /// What two openings of one file agree in.
