@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include <towpath/backends/object/plan.h>
@@ -6,6 +7,10 @@
 
 namespace towpath::backends::object {
 namespace {
+
+struct ByName {
+  bool operator()(const ObjectName* a, const ObjectName* b) const { return *a < *b; }
+};
 
 /// The end of what is fetched together with the piece at `first`, and of the pieces in it.
 struct Extent {
@@ -37,15 +42,16 @@ Status Plan::start(Segments segments) {
   if (segments.size() > UINT32_MAX)
     return error(Code::invalid_argument, cat(segments.size(), " segments in one request"));
   std::uint32_t object = 0;
+  std::map<const ObjectName*, std::uint32_t, ByName> known;  // in shares_
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const backend::Segment& segment = segments[i];
     if (segment.length == 0 || segment.count == 0) continue;
     const auto& memory = static_cast<const ObjectMemory&>(*segment.remote);
     if (shares_.empty() || &shares_[object].object->record() != &memory.record()) {
-      const auto known = std::ranges::find_if(
-          shares_, [&](const Share& share) { return share.object->name() == memory.name(); });
-      object = static_cast<std::uint32_t>(known - shares_.begin());
-      if (known == shares_.end()) shares_.push_back({.object = &memory});
+      const auto next = static_cast<std::uint32_t>(shares_.size());
+      const auto [found, is_new] = known.try_emplace(&memory.name(), next);
+      object = found->second;
+      if (is_new) shares_.push_back({.object = &memory});
     }
     for (std::uint64_t k = 0; k < segment.count; ++k)
       pieces_.push_back({.place = segment.remote_address + k * segment.remote_stride,

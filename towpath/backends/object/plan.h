@@ -5,7 +5,8 @@
 //   fetches                   [..................)       [.)     b is near a: read together
 //   an extent that is longer than a part is fetched in parts
 //
-// Thread: loop. Cost: one sort of the extents; its memory is kept for the next request.
+// Thread: loop. Cost: one sort of the extents and one of the objects' names; the memory of the
+// extents is kept for the next request.
 #pragma once
 
 #include <cstdint>

@@ -84,6 +84,28 @@ TEST_F(PlanTest, objects_are_reported_apart) {
   EXPECT_EQ(plan.shares()[1].object->name().key, "two");
 }
 
+TEST_F(PlanTest, objects_may_be_registered_twice_and_be_named_in_turns) {
+  const auto second = object("two");
+  const auto again = object("one");
+  segments = {segment(0, 10), segment(0, 10), segment(10, 10), segment(10, 10)};
+  segments[1].remote = segments[3].remote = second.get();
+  segments[2].remote = again.get();
+  EXPECT_EQ(reported(fetches(100, 100)), "[0,20)x2 [0,20)x2 ");
+  ASSERT_EQ(plan.shares().size(), 2U);
+  EXPECT_EQ(plan.shares()[0].object, memory.get());
+}
+
+// Compared each with each they would take minutes.
+TEST_F(PlanTest, objects_may_be_many) {
+  std::vector<std::unique_ptr<ObjectMemory>> many;
+  for (int i = 0; i < 200'000; ++i) {
+    many.push_back(object(cat("llama/block-", i)));
+    segments.push_back({.remote = many.back().get(), .local_address = 4096, .length = 10});
+  }
+  ASSERT_TRUE(plan.start(segments).ok());
+  EXPECT_EQ(plan.shares().size(), many.size());
+}
+
 TEST_F(PlanTest, whole_objects_have_no_gap_and_begin_at_zero) {
   segments = {segment(10, 10), segment(0, 10)};
   ASSERT_TRUE(plan.start(segments).ok());
