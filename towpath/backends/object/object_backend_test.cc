@@ -60,6 +60,17 @@ TEST_F(ObjectBackendTest, checksum_of_the_whole_is_asked_for_and_a_longer_object
   EXPECT_EQ(memory[999], std::byte{9});
 }
 
+TEST_F(ObjectBackendTest,
+       checksum_is_asked_for_of_all_that_one_request_puts_though_parts_are_shorter) {
+  open({{"resp_checksum", "supported"}, {"part_bytes", "64K"}, {"multipart_bytes", "256K"}});
+  ASSERT_TRUE(store->put(name("whole"), Bytes(200'000, std::byte{9})).ok());
+  const auto outcome = read({segment(object("whole", 200'000), 0, 200'000)});
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.to_string();
+  ASSERT_EQ(proxy->heads.size(), 1U);
+  EXPECT_THAT(proxy->heads[0], HasSubstr("x-amz-checksum-mode: ENABLED"));
+  EXPECT_EQ(memory[199'999], std::byte{9});
+}
+
 TEST_F(ObjectBackendTest, objects_are_queried_in_their_order) {
   open({{"endpoint_override", testing::swift().url()}});  // a query waits, and nobody would pump
   ASSERT_TRUE(store->put(name("there"), Bytes(123)).ok());

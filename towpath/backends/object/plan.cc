@@ -79,9 +79,12 @@ void Plan::fetches(const FetchLimits& limits, std::vector<Fetch>& into) const {
     Pieces left = shares_[share].pieces;
     while (!left.empty()) {
       const Extent extent = extent_of(left, limits.gap_bytes);
+      const bool is_whole = left.front().place == 0 && extent.end <= limits.whole_bytes &&
+                            extent.end == shares_[share].object->record().region.length;
+      const std::uint64_t part_bytes = is_whole ? extent.end : limits.part_bytes;
       Pieces in_part = left.first(extent.pieces);
       for (std::uint64_t begin = left.front().place; begin < extent.end;) {
-        const std::uint64_t end = begin + std::min(limits.part_bytes, extent.end - begin);
+        const std::uint64_t end = begin + std::min(part_bytes, extent.end - begin);
         while (!in_part.empty() && in_part.front().end() <= begin) in_part = in_part.subspan(1);
         const auto behind = std::ranges::lower_bound(in_part, end, {}, &Piece::place);
         const auto count = static_cast<std::size_t>(behind - in_part.begin());

@@ -60,6 +60,8 @@ class Plan {
   struct FetchLimits {
     std::uint64_t part_bytes = 8ULL << 20U;
     std::uint64_t gap_bytes = 0;
+    /// What is all of its region, and no longer, is one fetch: its checksum can be compared then.
+    std::uint64_t whole_bytes = 0;
   };
   /// In order of share and place.
   void fetches(const FetchLimits& limits, std::vector<Fetch>& into) const;

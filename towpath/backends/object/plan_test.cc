@@ -17,8 +17,8 @@ using ::testing::HasSubstr;
 
 class PlanTest : public ::testing::Test {
  protected:
-  std::unique_ptr<ObjectMemory> object(const std::string& key) {
-    auto record = table_.add({.kind = MemoryKind::object, .length = 1U << 30U, .key = key});
+  std::unique_ptr<ObjectMemory> object(const std::string& key, std::uint64_t length = 1U << 30U) {
+    auto record = table_.add({.kind = MemoryKind::object, .length = length, .key = key});
     record->name = {"bucket", key};
     return std::make_unique<ObjectMemory>(std::move(record));
   }
@@ -74,6 +74,18 @@ TEST_F(PlanTest, extents_may_overlap_in_the_object) {
 TEST_F(PlanTest, parts_that_hold_nothing_but_a_gap_are_not_fetched) {
   segments = {segment(0, 10), segment(300, 10)};
   EXPECT_EQ(reported(fetches(100, 1000)), "[0,100)x1 [300,310)x1 ");
+}
+
+TEST_F(PlanTest, all_of_a_region_is_fetched_at_once_where_that_is_wanted) {
+  const auto small = object("small", 250);
+  segments = {segment(0, 100), segment(100, 150), segment(0, 250)};
+  segments[0].remote = segments[1].remote = small.get();
+  ASSERT_TRUE(plan.start(segments).ok());
+  std::vector<Fetch> made;
+  plan.fetches({.part_bytes = 100, .whole_bytes = 250}, made);
+  EXPECT_EQ(reported(made), "[0,250)x2 [0,100)x1 [100,200)x1 [200,250)x1 ");
+  plan.fetches({.part_bytes = 100, .whole_bytes = 249}, made);
+  EXPECT_EQ(reported(made), "[0,100)x1 [100,200)x1 [200,250)x1 [0,100)x1 [100,200)x1 [200,250)x1 ");
 }
 
 TEST_F(PlanTest, objects_are_reported_apart) {

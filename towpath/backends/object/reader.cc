@@ -6,7 +6,11 @@ namespace towpath::backends::object {
 void Reader::start(const Plan& plan) {
   const BackendOptions& options = asks_.client().options();
   plan_ = &plan;
-  plan.fetches({.part_bytes = options.part_bytes, .gap_bytes = options.gap_bytes}, fetches_);
+  // What is put in one request has a checksum of all of it, and is fetched in one.
+  plan.fetches({.part_bytes = options.part_bytes,
+                .gap_bytes = options.gap_bytes,
+                .whole_bytes = options.check_checksum ? options.multipart_bytes : 0},
+               fetches_);
   next_ = 0;
   versions_.assign(plan.shares().size(), {});
 }
