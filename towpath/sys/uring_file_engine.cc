@@ -75,9 +75,11 @@ void UringFileEngine::cancel(std::uint64_t id) {
   }
 }
 
+// In turns: one that fills `into` each time does not keep from it what the other has.
 std::size_t UringFileEngine::reap(std::span<IoDone> into) {
-  const std::size_t count = writes_.reap(into);
-  return count + ring_.reap(into.subspan(count));
+  writes_first_ = !writes_first_;
+  const std::size_t count = (writes_first_ ? writes_ : ring_).reap(into);
+  return count + (writes_first_ ? ring_ : writes_).reap(into.subspan(count));
 }
 
 Result<int> UringFileEngine::Table::take(const char* what) {

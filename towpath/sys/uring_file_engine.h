@@ -49,8 +49,9 @@ class UringFileEngine final : public FileEngine {
 
   Status set_file(int slot, int fd);
 
-  IoRing<FileIo> ring_;    // outlives writes_, which signals its descriptor
-  IoRing<FileIo> writes_;  // through the page cache, and syncs
+  IoRing<FileIo> ring_;        // outlives writes_, which signals its descriptor
+  IoRing<FileIo> writes_;      // through the page cache, and syncs
+  bool writes_first_ = false;  // in the last reap()
   Table files_;
   Table buffers_;
 };

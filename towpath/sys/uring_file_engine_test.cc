@@ -84,6 +84,26 @@ TEST_F(UringFileEngineTest,
   }
 }
 
+// Both devices answer at once, so that there is a write to report each time.
+TEST_F(UringFileEngineTest, writes_that_never_cease_do_not_hold_a_read_up) {
+  const Fd zero(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
+  const Fd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  ASSERT_TRUE(zero && null);
+  engine_->submit({.id = 1, .file = {.fd = zero.get()}, .parts = parts_});
+  IoDone done;
+  for (int i = 0; i < 10 && done.id != 1; ++i) {
+    engine_->submit({.id = 2,
+                     .kind = FileIo::Kind::write,
+                     .buffered = true,
+                     .file = {.fd = null.get()},
+                     .parts = parts_});
+    ASSERT_TRUE(engine_->flush());
+    done = next();
+    EXPECT_EQ(done.result, 4);
+  }
+  EXPECT_EQ(done.id, 1U);
+}
+
 TEST_F(UringFileEngineTest, what_is_cancelled_comes_back_whichever_way_it_went) {
   const StuckPipe full(true);
   const StuckPipe empty(false);
