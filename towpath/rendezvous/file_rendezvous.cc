@@ -136,7 +136,8 @@ void FileRendezvous::keep_one(const MetadataName& name, Own& own) {
     return;
   }
   const auto there = directory_.read(file, 0, sys::SharedDirectory::Part::beginning);
-  own.taken = there.ok();
+  // What may not be read was published by another user, to whom it belongs.
+  own.taken = there.ok() || there.code() == Code::denied;
   if (own.taken) {
     trouble_ = taken_by_another(name);
     return;

@@ -151,6 +151,37 @@ TEST_F(FileRendezvousTest, of_two_with_one_name_the_later_has_it_and_the_first_i
   EXPECT_EQ(ask(*here_, "a").value(), to_bytes("2")) << "it was not ours to remove";
 }
 
+/// While it lives, this process is another user where files are concerned, if it may be.
+class AnotherUser {
+ public:
+  ~AnotherUser() {
+    if (may_be_) {
+      EXPECT_EQ(seteuid(0), 0);
+    }
+  }
+  bool may_be() const { return may_be_; }
+
+ private:
+  const bool may_be_ = geteuid() == 0 && seteuid(65534) == 0;
+};
+
+TEST_F(FileRendezvousTest, name_that_another_user_has_taken_stays_with_him_and_is_reported) {
+  ASSERT_EQ(chmod(directory_.path().c_str(), 0777), 0);
+  {
+    const AnotherUser first;
+    if (!first.may_be()) GTEST_SKIP() << sys::testing::kNoNobody;
+    ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
+  }
+  ASSERT_TRUE(there_->publish("a", as_bytes("2")).ok());
+  clock_.advance(seconds(4));
+  {
+    const AnotherUser first;
+    here_->progress();
+  }
+  EXPECT_EQ(here_->standing().trouble.code(), Code::already_exists);
+  EXPECT_EQ(ask(*there_, "a").value(), to_bytes("2"));
+}
+
 TEST_F(FileRendezvousTest, what_is_no_metadata_is_refused_or_passed_over) {
   there_->watch(note());
   std::ofstream(directory_.file("short.metadata")) << "TOWP";
