@@ -317,6 +317,26 @@ TEST_F(GdsBackendTest, what_is_no_file_decides_nothing_about_its_file_system) {
   EXPECT_TRUE(right.ok()) << right.to_string();
 }
 
+// Nothing is read from them. Their names are in one file system, and say nothing about them.
+TEST_F(GdsBackendTest, drives_are_decided_about_one_by_one) {
+  ASSERT_TRUE(open().ok());
+  const auto drive = [](const char* path) {
+    return RegionDescriptor{.kind = MemoryKind::disk, .length = 1, .device_id = 7, .key = path};
+  };
+  const auto cannot_open = [](const char* path) {
+    return !sys::Fd(::open(path, O_RDWR | O_DIRECT | O_CLOEXEC));
+  };
+  constexpr const char* kOne = "/dev/loop6";
+  constexpr const char* kOther = "/dev/loop7";
+  if (cannot_open(kOne) || cannot_open(kOther)) GTEST_SKIP() << "no loop devices for this user";
+  library.set_direct(false);
+  EXPECT_EQ(backend->register_memory(drive(kOne)).code(), Code::unsupported);
+  library.set_direct(true);
+  EXPECT_EQ(backend->register_memory(drive(kOne)).code(), Code::unsupported) << "decided once";
+  const auto other = backend->register_memory(drive(kOther));
+  EXPECT_TRUE(other.ok()) << other.status().to_string();
+}
+
 TEST_F(GdsBackendTest, directories_are_decided_about_when_it_opens) {
   ASSERT_TRUE(open({{"directories", cat(directory.path(), ":/nowhere")}}).ok());
   std::string reported;

@@ -34,13 +34,14 @@ Result<int> access_of(const RegionDescriptor& region, const std::string& path) {
 
 }  // namespace
 
-Result<std::uint64_t> GdsFile::place_of(const RegionDescriptor& region) {
+Result<GdsFile::Place> GdsFile::place_of(const RegionDescriptor& region) {
   TOWPATH_TRY(const std::string path, path_of(region));
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0)
     return sys::os_error(errno, cat("cannot look at ", name_of(region)));
+  if (S_ISREG(info.st_mode)) return Place{.device = info.st_dev};
+  if (S_ISBLK(info.st_mode)) return Place{.device = info.st_rdev, .is_drive = true};
   // A directory or a FIFO says nothing about the file system that it is on.
-  if (S_ISREG(info.st_mode) || S_ISBLK(info.st_mode)) return info.st_dev;
   return error(Code::invalid_argument, cat(name_of(region), " is neither a file nor a drive"),
                "use a regular file, or a block device");
 }

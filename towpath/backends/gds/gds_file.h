@@ -5,6 +5,7 @@
 // Invariants: the handle goes before the descriptor. Thread: immutable; moving bytes: any.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,9 +23,15 @@ class GdsFile {
   /// bytes would be staged while that is refused); the library's.
   static Result<std::shared_ptr<GdsFile>> open(std::shared_ptr<const CuFile> cufile,
                                                const RegionDescriptor& region);
-  /// The file system that a region's file is on, before it is opened. Errors: invalid_argument
-  /// (names no file), not_found, denied.
-  static Result<std::uint64_t> place_of(const RegionDescriptor& region);
+  /// Where bytes lie: in a file system, or on a drive without one.
+  struct Place {
+    std::uint64_t device = 0;  ///< its number: a file system often has that of its drive
+    bool is_drive = false;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  /// Of a region's file, before it is opened. Errors: invalid_argument (names no file), not_found,
+  /// denied.
+  static Result<Place> place_of(const RegionDescriptor& region);
 
   /// What two openings of one file agree in.
   struct Identity {

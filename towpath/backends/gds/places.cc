@@ -19,7 +19,7 @@ Result<std::shared_ptr<GdsFile>> Places::open(const RegionDescriptor& region) {
 }
 
 Result<std::shared_ptr<GdsFile>> Places::open_plain(const RegionDescriptor& region) {
-  TOWPATH_TRY(const std::uint64_t place, GdsFile::place_of(region));
+  TOWPATH_TRY(const GdsFile::Place place, GdsFile::place_of(region));
   const auto known = decided_.find(place);
   if (known != decided_.end() && !known->second.ok())
     return error(known->second.code(), cat("files of this file system do not go straight to a GPU"),

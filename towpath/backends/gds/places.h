@@ -1,4 +1,5 @@
-// Places: for each file system whether bytes go straight between it and a GPU, decided once.
+// Places: for each file system, and each drive without one, whether bytes go straight between it
+// and a GPU, decided once.
 //
 // libcufile decides by the file system and the drive under it, so the first file that it looks at
 // decides for all. A refusal names the hint; the agent then takes the next backend that can,
@@ -31,7 +32,7 @@ class Places {
 
   std::shared_ptr<const CuFile> cufile_;
   telemetry::Log log_;
-  std::map<std::uint64_t, Status> decided_;  // by device number; ok: straight
+  std::map<GdsFile::Place, Status> decided_;  // ok: straight
 };
 
 }  // namespace towpath::backends::gds
