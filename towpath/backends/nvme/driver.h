@@ -20,8 +20,9 @@ namespace towpath::backends::nvme {
 using Access = memory::BlockAccess;
 
 struct NamespaceInfo {
-  std::string path;   ///< as it was opened
-  std::string model;  ///< of its drive
+  std::string path;          ///< as it was opened
+  std::string model;         ///< of its drive
+  std::uint64_t number = 0;  ///< of its device: the same by whatever path
   std::uint32_t id = 0;
   std::uint32_t block_bytes = 0;
   std::uint64_t blocks = 0;

@@ -160,6 +160,7 @@ class KernelDriver final : public Driver {
     }
     TOWPATH_TRY(NamespaceInfo info,
                 describe(device.get(), path, kernel_transfer_limit(root_, block)));
+    info.number = number;
     info.zone_bytes = kernel_zone_bytes(root_, block);
     if (access == Access::read_write) TOWPATH_TRY(check_takes_writes(info));
     return std::make_shared<KernelNamespace>(std::move(info), access, std::move(device),

@@ -3,6 +3,7 @@
 // Thread: loop.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -23,6 +24,8 @@ class LocalMemory final : public backend::PieceMemory {
 struct BlockRecord : backend::RegisteredRegion {
   using RegisteredRegion::RegisteredRegion;
   std::shared_ptr<Namespace> target;
+  /// Lives while anything is registered under the same device id, and not revoked.
+  std::shared_ptr<const std::uint64_t> named;
   bool registered = true;
 };
 
@@ -38,10 +41,15 @@ class BlockMemory final : public backend::PieceMemory {
   ~BlockMemory() override {
     if (table_ == nullptr) return;
     record_->registered = false;
+    record_->named.reset();
     table_->remove(record_->id);
   }
 
   Bytes key() const override { return backend::key_of(*record_); }
+  /// Its device id may stand for another namespace: what is under way goes by the open one.
+  void revoke() override {
+    if (table_ != nullptr) record_->named.reset();
+  }
 
   Namespace& target() const noexcept { return *record_->target; }
   const NamespaceInfo& info() const noexcept { return record_->target->info(); }

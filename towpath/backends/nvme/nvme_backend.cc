@@ -1,5 +1,6 @@
 #include <utility>
 
+#include <towpath/backend/device_ids.h>
 #include <towpath/backend/self_connection.h>
 #include <towpath/backends/nvme/dispatcher.h>
 #include <towpath/backends/nvme/kernel_driver.h>
@@ -77,6 +78,7 @@ class NvmeBackend final : public Backend {
   Counters counters_;
   Dispatcher dispatcher_;
   BlockTable records_;
+  DeviceIds<std::uint64_t> device_ids_;  // by the numbers of namespaces
 };
 
 // ---- Memory
@@ -100,12 +102,15 @@ Result<std::unique_ptr<Memory>> NvmeBackend::register_memory(const RegionDescrip
 Result<std::unique_ptr<Memory>> NvmeBackend::register_extent(const RegionDescriptor& region) {
   TOWPATH_TRY(const memory::BlockKey key, memory::BlockKey::parse(region.key));
   TOWPATH_TRY(std::shared_ptr<Namespace> target, driver_->open(key.path, key.access));
-  TOWPATH_TRY(check_fits(region, target->info()));
-  log_.debug("namespace registered", {{"path", target->info().path},
-                                      {"model", target->info().model},
+  const NamespaceInfo& info = target->info();
+  TOWPATH_TRY(check_fits(region, info));
+  TOWPATH_TRY(auto named, device_ids_.take(region.device_id, info.number, info.path));
+  log_.debug("namespace registered", {{"path", info.path},
+                                      {"model", info.model},
                                       {"writable", target->writable() ? "yes" : "no"}});
   auto record = records_.add(region);
   record->target = std::move(target);
+  record->named = std::move(named);
   return std::make_unique<BlockMemory>(&dispatcher_, std::move(record), &records_);
 }
 

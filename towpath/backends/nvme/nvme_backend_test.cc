@@ -112,6 +112,24 @@ TEST_F(NvmeBackendTest, extent_beyond_the_namespace_is_refused_when_it_is_regist
   EXPECT_TRUE(backend->register_memory(extent(99 * 512, 512, "ro:")).ok());
 }
 
+TEST_F(NvmeBackendTest, a_device_id_stands_for_one_namespace_while_it_is_registered) {
+  open();
+  const sys::Fd other(::memfd_create("other", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(other.get(), 4096), 0);
+  RegionDescriptor elsewhere = extent(0, 512, "rw:");
+  elsewhere.key = cat("rw:/proc/self/fd/", other.get());
+  const auto code_of = [&](const RegionDescriptor& region) {
+    return backend->register_memory(region).code();
+  };
+  EXPECT_EQ(code_of(elsewhere), Code::already_exists) << "writes would go to either drive";
+  EXPECT_EQ(code_of(extent(512, 512, "ro:")), Code::ok) << "the same, by another word";
+  elsewhere.device_id = 8;
+  EXPECT_EQ(code_of(elsewhere), Code::ok);
+  elsewhere.device_id = 7;
+  registered->revoke();  // its last transfers may be under way
+  EXPECT_EQ(code_of(elsewhere), Code::ok);
+}
+
 TEST_F(NvmeBackendTest, what_is_no_memory_of_its_kinds_is_refused) {
   open();
   EXPECT_EQ(backend->register_memory(extent(0, 0, "ro:")).code(), Code::invalid_argument);

@@ -126,6 +126,7 @@ Result<std::shared_ptr<Namespace>> FakeDriver::open(const std::string& path, Acc
   last = std::make_shared<FakeNamespace>(
       NamespaceInfo{.path = path,
                     .model = "FAKE drive of plain memory",
+                    .number = info.st_ino,
                     .id = 1,
                     .block_bytes = shape_.block_bytes,
                     .blocks = static_cast<std::uint64_t>(info.st_size) / shape_.block_bytes,
