@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <new>
+#include <set>
 
 #include <towpath/backend/raised.h>
 #include <towpath/core/check.h>
@@ -7,22 +8,83 @@
 #include <towpath/staging/lane.h>
 
 namespace towpath::staging {
+namespace {
 
-void Flight::load(StagedOperation& its_operation, std::uint64_t slot_bytes,
-                  backend::Memory& buffer) {
+bool is_empty(const backend::Segment& segment) { return segment.length == 0 || segment.count == 0; }
+
+/// What a slot has room for.
+struct Room {
+  std::uint64_t bytes = 0;
+  std::uint64_t pieces = kMaxParts;
+
+  bool take(const backend::Segment& segment) {
+    if (segment.count > pieces || segment.length > bytes / segment.count) return false;
+    pieces -= segment.count;
+    bytes -= segment.count * segment.length;
+    return true;
+  }
+};
+
+/// Whether there is room for all that is named of one remote memory in a row, from `first` on.
+bool fits(backend::Segments segments, std::uint64_t first, Room room) {
+  for (const backend::Segment& segment : segments.subspan(first)) {
+    if (is_empty(segment)) continue;
+    if (segment.remote != segments[first].remote) break;
+    if (!room.take(segment)) return false;
+  }
+  return true;
+}
+
+/// Whether a write can be cut between objects alone. Else it is refused before a byte moves: of an
+/// object that goes in parts a store would keep the first.
+Status check_whole(backend::Segments segments, std::uint64_t slot_bytes) {
+  Room room{.bytes = slot_bytes};
+  const auto has_place = [&](const backend::Segment& segment) {
+    return is_empty(segment) || room.take(segment);
+  };
+  if (std::ranges::all_of(segments, has_place)) return {};
+  std::set<const backend::Memory*> seen;
+  const backend::Memory* last = nullptr;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    if (is_empty(segments[i]) || segments[i].remote == last) continue;
+    last = segments[i].remote;
+    if (!seen.insert(last).second)
+      return error(Code::unsupported,
+                   cat("segment ", i, " goes to an object that was named before others"),
+                   "name what goes to one object in a row, or raise staging_bytes");
+    if (!fits(segments, i, {.bytes = slot_bytes}))
+      return error(Code::unsupported,
+                   cat("what goes to the object of segment ", i, " is longer than a slot of ",
+                       format_bytes(slot_bytes), ", or in more than ", kMaxParts,
+                       " pieces: objects are put whole"),
+                   "raise staging_bytes, or write it from host memory");
+  }
+  return {};
+}
+
+}  // namespace
+
+void Flight::load(StagedOperation& its_operation, const Load& what) {
   operation = &its_operation;
   count = 0;
   segments.clear();
   std::uint64_t used = 0;
-  while (!its_operation.is_loaded() && used < slot_bytes && count < kMaxParts) {
+  const backend::Memory* remote = nullptr;
+  while (!its_operation.is_loaded() && used < what.slot_bytes && count < kMaxParts) {
     backend::Position& at = its_operation.at;
+    const bool is_another = its_operation.segments[at.segment].remote != remote;
+    if (what.keeps_whole && used > 0 && is_another &&
+        !fits(its_operation.segments, at.segment,
+              {.bytes = what.slot_bytes - used, .pieces = kMaxParts - count}))
+      break;
+    remote = its_operation.segments[at.segment].remote;
     const backend::Extent next = extent_at(its_operation.segments, at);
-    const std::uint64_t bytes = std::min(next.length, slot_bytes - used);
+    const std::uint64_t bytes = std::min(next.length, what.slot_bytes - used);
     parts[count] = {.start = at,
                     .device_address = next.local_address,
                     .slot_address = slot_address + used,
                     .length = bytes};
-    segments.push_back({.local = &buffer,
+    segments.push_back({.local = &what.buffer,
                         .remote = its_operation.segments[at.segment].remote,
                         .local_address = slot_address + used,
                         .remote_address = next.remote_address,
@@ -104,6 +166,7 @@ Result<std::unique_ptr<Lane>> Lane::open(std::shared_ptr<device::Device> device,
                                                       .length = memory.bytes().size(),
                                                       .may_fault = false}));
   std::unique_ptr<Lane> lane(new Lane(device, std::move(memory), std::move(registered), waker));
+  lane->keeps_whole_ = inner.capabilities().takes(MemoryKind::object);
   for (std::uint32_t i = 0; i < slots.count; ++i) {
     auto flight = std::make_unique<Flight>();
     flight->slot_address = address_of(lane->memory_.take().data());
@@ -139,9 +202,22 @@ void Lane::start(StagedOperation& operation, const backend::Request& request) {
   operation.cancelled_ = operation.stopped_ = false;
   operation.progress_.start(request.segments);
   operation.at = backend::first_byte(request.segments, {});
+  if (Status refused = check(operation); !refused.ok()) {
+    operation.active_ = false;
+    return operation.events_.on_complete(operation, {.status = std::move(refused)});
+  }
   if (operation.is_loaded()) return complete_if_quiesced(operation);
   queue_.push_back(operation);
   catch_up();
+}
+
+Status Lane::check(const StagedOperation& operation) const {
+  if (!keeps_whole_ || !operation.write_) return {};
+  try {
+    return check_whole(operation.segments, memory_.size().slot_bytes);
+  } catch (const std::bad_alloc&) {
+    return operation.progress_.no_memory();
+  }
 }
 
 void Lane::cancel(StagedOperation& operation) {
@@ -190,7 +266,9 @@ bool Lane::launch() {
     StagedOperation& operation = *queue_.front();
     Flight& flight = *free_.back();
     free_.pop_back();
-    flight.load(operation, memory_.size().slot_bytes, *registered_);
+    flight.load(operation, {.slot_bytes = memory_.size().slot_bytes,
+                            .keeps_whole = keeps_whole_,
+                            .buffer = *registered_});
     ++operation.in_flight_;
     operation.is_loaded() ? queue_.remove(operation) : queue_.rotate();
     operation.write_ ? copy(flight, false) : move(flight);

@@ -59,8 +59,13 @@ class Flight final : public Listener {
     segments.reserve(kMaxParts);
     copies_.reserve(kMaxParts);
   }
-  /// Takes what comes next in the request, as much as the slot holds. False: nothing was left.
-  void load(StagedOperation& operation, std::uint64_t slot_bytes, backend::Memory& buffer);
+  struct Load {
+    std::uint64_t slot_bytes = 0;
+    bool keeps_whole = false;  ///< what goes to one remote memory, where a slot holds all of it
+    backend::Memory& buffer;
+  };
+  /// Takes what comes next in the request, as much as the slot holds.
+  void load(StagedOperation& operation, const Load& what);
   void on_end(const backend::Completion& completion) override;
   /// All of it counts as not moved.
   void fail(const Status& why);
@@ -163,6 +168,7 @@ class Lane {
   Lane(std::shared_ptr<device::Device> device, device::BounceSlots memory,
        std::unique_ptr<backend::Memory> registered, run::Waker& waker);
 
+  Status check(const StagedOperation& operation) const;
   bool step();
   bool launch();
   bool advance(Flight& flight);
@@ -180,6 +186,7 @@ class Lane {
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<Flight*> free_;
   backend::TurnQueue<StagedOperation> queue_;
+  bool keeps_whole_ = false;                // objects: a store takes them whole
   bool busy_ = false;                       // inside of step()
   device::CopyStream to_device_, to_host_;  // die first, and wait for their copies
 };

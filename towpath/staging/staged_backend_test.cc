@@ -23,9 +23,79 @@ namespace {
 using backend::Import;
 using backend::Segment;
 using device::testing::FakeCuda;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr std::uint64_t kSize = 1U << 20U;
+
+struct NamedMemory final : backend::Memory {
+  explicit NamedMemory(std::string its_name) : name(std::move(its_name)) {}
+  const std::string name;
+};
+
+/// A store that keeps nothing but what it is asked for: a text for each request.
+class NotingStore final : public backend::Backend {
+ public:
+  NotingStore(backend::Events& events, std::vector<std::string>& noted)
+      : events_(events), noted_(noted) {
+    can_.pairs = {{.local = MemoryKind::pinned, .remote = MemoryKind::object, .to_self = true}};
+  }
+  const backend::Capabilities& capabilities() const override { return can_; }
+  Result<std::unique_ptr<backend::Memory>> register_memory(
+      const RegionDescriptor& region) override {
+    return std::make_unique<NamedMemory>(region.key);
+  }
+  Result<std::unique_ptr<backend::Connection>> connect(const AgentIdentity&,
+                                                       ConstByteSpan) override {
+    return std::make_unique<backend::Connection>();
+  }
+  Result<std::unique_ptr<backend::Memory>> import_memory(backend::Connection&,
+                                                         const RegionDescriptor& region,
+                                                         ConstByteSpan) override {
+    return std::make_unique<NamedMemory>(region.key);
+  }
+  std::unique_ptr<backend::Operation> make_operation() override {
+    return std::make_unique<Noting>(*this);
+  }
+  bool progress() override { return false; }
+  std::string describe_path(const backend::Memory&, const backend::Memory&) const override {
+    return "noted";
+  }
+
+ private:
+  class Noting final : public backend::Operation {
+   public:
+    explicit Noting(NotingStore& store) : store_(store) {}
+    void post(const backend::Request& request) override {
+      std::string text;
+      for (const Segment& one : request.segments)
+        text += cat(static_cast<NamedMemory*>(one.remote)->name, one.remote_address, "+",
+                    one.length, " ");
+      store_.noted_.push_back(text);
+      store_.events_.on_complete(*this, {});
+    }
+    void cancel() override {}
+
+   private:
+    NotingStore& store_;
+  };
+
+  backend::Events& events_;
+  std::vector<std::string>& noted_;
+  backend::Capabilities can_;
+};
+
+backend::BackendType noting_type(std::vector<std::string>& noted) {
+  backend::BackendType type;
+  type.name = "noting";
+  type.kinds = {MemoryKind::pinned, MemoryKind::object};
+  type.open =
+      [&noted](
+          const backend::BackendContext& context) -> Result<std::unique_ptr<backend::Backend>> {
+    return std::make_unique<NotingStore>(*context.events, noted);
+  };
+  return type;
+}
 
 /// Host memory of an agent, and device memory of the fake CUDA, with loopback between them.
 class StagedBackendTest : public ::testing::Test, protected backend::testing::BackendStand {
@@ -101,6 +171,40 @@ TEST_F(StagedBackendTest, scattered_extents_share_slots) {
   const Bytes now = on_device();
   for (std::size_t i = 0; i < 5000; ++i)
     ASSERT_TRUE(std::equal(&now[i * 200], &now[i * 200 + 48], &host[i * 100])) << i;
+}
+
+TEST_F(StagedBackendTest, objects_are_put_from_one_slot_each_or_not_at_all) {
+  std::vector<std::string> noted;
+  const backend::Params params{{"staging_bytes", "64K"}, {"staging_slots", "1"}};
+  ASSERT_TRUE(BackendStand::open(type(noting_type(noted)), params).ok());
+  device = device::CudaDriver::open({.library = FakeCuda::path()}).value()->open(0).value();
+  memory = device->allocate(kSize).value();
+  use_device();
+  NamedMemory a("a"), b("b"), c("c");
+  const auto part = [&](NamedMemory& object, std::uint64_t place, std::uint64_t length) {
+    return Segment{local.get(), &object, memory.address(), place, length};
+  };
+  const auto whole = move(TransferOp::write, {part(a, 0, 40'000), part(b, 0, 20'000),
+                                              part(b, 20'000, 20'000), part(c, 0, 10'000)});
+  EXPECT_TRUE(whole.status.ok()) << whole.status.to_string();
+  EXPECT_EQ(whole.bytes, 90'000u);
+  EXPECT_THAT(noted, ElementsAre("a0+40000 ", "b0+20000 b20000+20000 c0+10000 "));
+  noted.clear();
+  Segment pieces = part(b, 0, 1);
+  pieces.count = 65;
+  pieces.local_stride = pieces.remote_stride = 1;
+  for (const std::vector<Segment>& cut :
+       {std::vector{part(a, 0, 100), part(b, 0, 65'537)}, std::vector{part(a, 0, 100), pieces},
+        std::vector{part(a, 0, 40'000), part(b, 0, 100), part(a, 40'000, 30'000)}}) {
+    const auto refused = move(TransferOp::write, cut);
+    EXPECT_EQ(refused.status.code(), Code::unsupported);
+    EXPECT_EQ(refused.bytes, 0u);
+  }
+  EXPECT_THAT(noted, ElementsAre()) << "an object that is there stays as it was";
+  EXPECT_TRUE(
+      move(TransferOp::write, {part(a, 0, 10), part(b, 0, 10), part(a, 10, 10)}).status.ok());
+  EXPECT_TRUE(move(TransferOp::read, {part(a, 0, 65'537)}).status.ok());
+  EXPECT_THAT(noted, ElementsAre("a0+10 b0+10 a10+10 ", "a0+65536 ", "a65536+1 "));
 }
 
 TEST_F(StagedBackendTest, host_memory_goes_as_it_always_did) {
