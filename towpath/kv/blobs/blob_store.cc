@@ -215,12 +215,12 @@ Result<std::vector<BlobStore::Entry>> BlobStore::list() const {
   std::vector<Entry> entries;
   for (const std::string& name : names) {
     const std::string path = cat(directory_, "/", name);
-    if (name.starts_with(kUnfinished)) {
-      entries.push_back(
-          {name, {}, damaged(path, "is unfinished: its save did not end, or has not yet")});
-    } else if (name.ends_with(kSuffix)) {
+    if (name.ends_with(kSuffix)) {  // first: a blob may be called as if it were unfinished
       Result<OpenBlob> blob = open_blob(path);
       entries.push_back({name, blob.ok() ? blob->info : BlobInfo(), blob.status()});
+    } else if (name.starts_with(kUnfinished)) {
+      entries.push_back(
+          {name, {}, damaged(path, "is unfinished: its save did not end, or has not yet")});
     }
   }
   return entries;

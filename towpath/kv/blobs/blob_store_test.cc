@@ -63,6 +63,17 @@ TEST_F(BlobStoreTest, what_was_saved_comes_back_after_a_crash) {
   EXPECT_EQ(store.find("empty").code(), Code::not_found);
 }
 
+TEST_F(BlobStoreTest, a_list_reports_what_a_crash_left_and_every_blob_whatever_it_is_called) {
+  BlobStore store = open();
+  ASSERT_TRUE(store.save({"unfinished-symphony", "schubert"}, saved_bytes(10)).ok());
+  ASSERT_TRUE(files_.open("/blobs/unfinished-abcdef", {.writable = true, .create = true}).ok());
+  const auto entries = store.list().value();
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].file, "unfinished-abcdef");
+  EXPECT_EQ(entries[0].status.code(), Code::corrupt);
+  EXPECT_EQ(entries[1].info.blob.name, "unfinished-symphony") << entries[1].status.to_string();
+}
+
 TEST_F(BlobStoreTest, a_save_that_fails_or_dies_at_any_call_leaves_the_old_blob_or_the_new) {
   const Bytes first = saved_bytes(10'000), second = saved_bytes(20'000, 2);
   for (const FileOp op :
