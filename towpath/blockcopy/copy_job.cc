@@ -218,13 +218,13 @@ bool CopyJob::poll(const HopTools& tools, BouncePool& pool, Instant now) {
     stop(Outcome::timed_out, error(Code::timed_out, cat("blocks from ", to_string(parts_.route)),
                                    "give the copy more time, or copy fewer blocks at once"));
   bool moved = false;
-  std::vector<Active> left;
+  // Each stays where it is until all were asked: what is reported of one may cancel the others.
   for (Active& active : active_) {
-    const bool has_ended = active.hop->has_ended();
-    moved = moved || has_ended;
-    if (!has_ended || go_on(active, tools, pool, now)) left.push_back(std::move(active));
+    if (!active.hop->has_ended()) continue;
+    moved = true;
+    active.is_over = !go_on(active, tools, pool, now);
   }
-  active_ = std::move(left);
+  std::erase_if(active_, [](const Active& active) { return active.is_over; });
   finish_if_quiesced();
   if (ended_ && begun_) took_ = now - *begun_;
   return moved;

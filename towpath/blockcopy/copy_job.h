@@ -133,6 +133,7 @@ class CopyJob {
     std::optional<std::uint64_t> slot;
     std::unique_ptr<Hop> hop;
     bool is_first = true;
+    bool is_over = false;
   };
 
   Result<std::unique_ptr<Hop>> begin(const Active& active, const HopTools& tools, BouncePool& pool,

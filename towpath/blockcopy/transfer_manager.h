@@ -111,7 +111,8 @@ struct CopyRequest {
   std::optional<Duration> timeout;           ///< nothing: the manager's
   std::optional<std::uint64_t> chunk_bytes;  ///< nothing: the manager's
   std::size_t most_chunks = SIZE_MAX;        ///< of this copy, under way at once; 1 or more
-  /// Called within progress() when all of a layer is in place. Must not call the manager.
+  /// Called within progress() when all of a layer is in place. Must not call the manager; may
+  /// cancel the job.
   std::function<void(std::uint64_t layer)> on_layer;
   /// The same when blocks are in place, all layers of them. Not with layer_by_layer; where it goes
   /// by a bounce buffer, a block fits a slot.

@@ -8,6 +8,7 @@
 #include <towpath/blockcopy/testing/transfer_node.h>
 #include <towpath/core/format.h>
 #include <towpath/device/testing/watched_device.h>
+#include <towpath/run/eventually.h>
 
 namespace towpath::blockcopy {
 namespace {
@@ -345,6 +346,36 @@ TEST(TransferManagerTest, a_copy_that_is_dropped_or_cancelled_drains) {
   EXPECT_FALSE(job->not_in_place().empty());
   while (node.manager->figures().jobs > 0) (void)node.manager->progress();
   EXPECT_EQ(node.manager->figures().bounce_slots_in_use, 0u);
+}
+
+TEST(TransferManagerTest, what_is_reported_of_a_chunk_may_cancel_those_that_began_before_it) {
+  TransferNode node("node");
+  const auto hands = std::make_shared<device::testing::DeviceHands>();
+  const auto device = std::make_shared<device::testing::WatchedDevice>(node.device, hands);
+  auto manager = TransferManager::create(
+      {.agent = node.agent.get(), .clock = &node.clock, .devices = {device}});
+  ASSERT_TRUE(manager.ok()) << manager.status().to_string();
+  const auto source = (*manager)->register_layout(node.build(kCacheKinds[0]));
+  const auto target = (*manager)->register_layout(node.build(kCacheKinds[3]));
+  std::vector<std::uint64_t> reported;
+  TransferJob job;
+  auto begun = (*manager)->copy({.source = *source,
+                                 .target = *target,
+                                 .blocks = {{0, 0, 2}},
+                                 .chunk_bytes = 1,
+                                 .on_blocks = [&](const layout::BlockRange& blocks) {
+                                   reported.push_back(blocks.target_first);
+                                   job.cancel();
+                                 }});
+  ASSERT_TRUE(begun.ok()) << begun.status().to_string();
+  job = *std::move(begun);
+  EXPECT_TRUE(run::eventually([&] {
+    hands->late_events = reported.empty() ? 1 : 0;  // the first chunk's, which is asked first
+    (void)(*manager)->progress();
+    return job.ended();
+  }));
+  EXPECT_EQ(job.outcome(), Outcome::cancelled);
+  EXPECT_THAT(reported, ElementsAre(1, 0));
 }
 
 TEST(TransferManagerTest, a_read_that_fails_is_reported_by_its_blocks_and_spares_the_others) {

@@ -16,6 +16,7 @@ struct DeviceHands {
   std::atomic<bool> is_held{false};
   std::atomic<int> fail_batches{0};    ///< so many refuse what they are given
   std::atomic<int> fail_events{0};     ///< so many say that the work has failed
+  std::atomic<int> late_events{0};     ///< so many say, when asked, that it is not done yet
   std::atomic<int> spoil_arrivals{0};  ///< so many batches into the device arrive damaged
   std::atomic<std::uint64_t> batches{0}, copies{0};
   std::atomic<int> waits{0};  ///< for all that a stream was given
@@ -43,6 +44,7 @@ class WatchedEvent final : public Event {
 
   Result<bool> is_done() const override {
     if (takes_one(hands_->fail_events)) return error(Code::io_error, "a test's stream failed");
+    if (takes_one(hands_->late_events)) return false;
     return inner_->is_done();
   }
   Status wait() const override {
