@@ -52,9 +52,19 @@ towpath_code_t call(towpath_error_t* failure, bool well_formed, Body&& body) noe
   }
 }
 
-/// What the caller's struct has of ours; the rest is zero.
+/// Errors: invalid_argument (by its size the struct has no field but that: all that its owner set
+/// would be taken for not set).
 template <typename Struct>
-Struct sized(const Struct* from) noexcept {
+Status check_size(const Struct* of) {
+  if (of->size > sizeof of->size) return {};
+  return error(Code::invalid_argument, "a struct that does not say its size",
+               "begin it with TOWPATH_INIT, or set size to sizeof of it");
+}
+
+/// What the caller's struct has of ours; the rest is zero. Errors: as check_size().
+template <typename Struct>
+Result<Struct> sized(const Struct* from) {
+  TOWPATH_TRY(check_size(from));
   Struct whole{};
   std::memcpy(&whole, from, std::min(from->size, sizeof whole));
   return whole;

@@ -89,7 +89,7 @@ towpath_answered_hint_t* give_answers(const AnsweredHints& answers) {
 towpath_code_t towpath_scheduler_open(const towpath_scheduler_options_t* options,
                                       towpath_scheduler_t** scheduler, towpath_error_t* error) {
   return call(error, given(options, scheduler), [&]() -> Status {
-    const auto reported = sized(options);
+    TOWPATH_TRY(const auto reported, sized(options));
     kv::ConnectorSchedulerOptions wanted{.salt = reported.salt,
                                          .name_space = text_or_none(reported.name_space),
                                          .saves_in_background = reported.saves_in_background != 0,
@@ -111,7 +111,7 @@ towpath_code_t towpath_scheduler_match(towpath_scheduler_t* scheduler, const cha
                                        const towpath_prompt_t* prompt, uint64_t* tokens,
                                        int* in_background, towpath_error_t* error) {
   return call(error, given(scheduler, request, prompt, tokens, in_background), [&]() -> Status {
-    const auto reported = sized(prompt);
+    TOWPATH_TRY(const auto reported, sized(prompt));
     if (!given_array(reported.tokens, reported.token_count))
       return towpath::error(Code::invalid_argument, "a prompt without tokens", "point to them");
     const std::string room = text_or_none(reported.room);
@@ -139,7 +139,7 @@ towpath_code_t towpath_scheduler_advance(towpath_scheduler_t* scheduler, const c
                                          const towpath_progress_t* progress,
                                          towpath_error_t* error) {
   return call(error, given(scheduler, request, progress), [&]() -> Status {
-    const auto reported = sized(progress);
+    TOWPATH_TRY(const auto reported, sized(progress));
     if (!given_array(reported.new_tokens, reported.new_token_count) ||
         !given_array(reported.new_blocks, reported.new_block_count))
       return towpath::error(Code::invalid_argument, "progress without its arrays", "point to them");
@@ -170,7 +170,7 @@ towpath_code_t towpath_scheduler_finish(towpath_scheduler_t* scheduler, const ch
 towpath_code_t towpath_scheduler_hint(towpath_scheduler_t* scheduler, const char* request,
                                       const towpath_hint_t* hint, towpath_error_t* error) {
   return call(error, given(scheduler, request, hint), [&]() -> Status {
-    const auto reported = sized(hint);
+    TOWPATH_TRY(const auto reported, sized(hint));
     TOWPATH_TRY(const kv::HintAction action, kv::hint_action_named(text_or_none(reported.action)));
     return scheduler->value.hint(
         request, {.id = text_or_none(reported.id),

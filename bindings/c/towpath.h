@@ -8,7 +8,8 @@
  *               null is TOWPATH_INVALID_ARGUMENT.
  *
  *   Structs     Options and the like begin with `size`: set it to sizeof of the struct (macro
- *               TOWPATH_INIT), so that a later library knows which fields you have.
+ *               TOWPATH_INIT), so that a later library knows which fields you have. One whose size
+ *               has no room for fields is TOWPATH_INVALID_ARGUMENT.
  *
  *   Ownership   *_open() hands out what *_close() takes back; null may be closed. Arrays, bytes and
  *               lists that are handed out are given back with towpath_free(), one call each.

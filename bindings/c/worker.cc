@@ -113,7 +113,7 @@ bool in_lists(const towpath_worker_options_t& reported) {
 towpath_code_t towpath_worker_open(const towpath_worker_options_t* options,
                                    towpath_worker_t** worker, towpath_error_t* error) {
   return call(error, given(options, worker), [&]() -> Status {
-    const auto reported = sized(options);
+    TOWPATH_TRY(const auto reported, sized(options));
     if (!in_lists(reported))
       return towpath::error(Code::invalid_argument, "a kind, format or memory that is none",
                             "use the constants of towpath.h");
@@ -207,6 +207,7 @@ towpath_code_t towpath_worker_take_report(towpath_worker_t* worker, void** repor
 towpath_code_t towpath_worker_figures(towpath_worker_t* worker, towpath_worker_figures_t* figures,
                                       towpath_error_t* error) {
   return call_own(error, worker, given(worker, figures), [&]() -> Status {
+    TOWPATH_TRY(check_size(figures));
     const kv::ConnectorWorker::Figures moved =
         worker->node->call([](auto& it) { return it.figures(); });
     const kv::PeerFigures granting = worker->node->figures().granting;

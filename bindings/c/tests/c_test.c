@@ -3,6 +3,7 @@
  */
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -352,6 +353,35 @@ static void a_shape_that_wraps_is_refused(void) {
   CHECK(worker == NULL);
 }
 
+/* Zeros, and then some fields: all of them would be taken for not set. */
+static void a_struct_that_says_no_size_is_refused(void) {
+  towpath_scheduler_options_t options;
+  memset(&options, 0, sizeof options);
+  options.tokens_per_block = kTokens;
+  towpath_scheduler_t* none = NULL;
+  IS(towpath_scheduler_open(&options, &none, &failure), TOWPATH_INVALID_ARGUMENT);
+  CHECK(none == NULL && strstr(failure.text, "TOWPATH_INIT") != NULL);
+
+  towpath_scheduler_t* scheduler = open_scheduler();
+  const uint32_t tokens[kPrompt] = {0};
+  towpath_prompt_t prompt;
+  memset(&prompt, 0, sizeof prompt);
+  prompt.tokens = tokens;
+  prompt.token_count = kPrompt;
+  uint64_t matched = 99;
+  int in_background = 99;
+  IS(towpath_scheduler_match(scheduler, "sized", &prompt, &matched, &in_background, &failure),
+     TOWPATH_INVALID_ARGUMENT);
+  prompt.size = sizeof prompt.size;
+  IS(towpath_scheduler_match(scheduler, "sized", &prompt, &matched, &in_background, &failure),
+     TOWPATH_INVALID_ARGUMENT);
+  CHECK(matched == 99 && in_background == 99);
+  prompt.size = offsetof(towpath_prompt_t, room); /* as an older program's */
+  OK(towpath_scheduler_match(scheduler, "sized", &prompt, &matched, &in_background, &failure));
+  CHECK(matched == 0);
+  towpath_scheduler_close(scheduler);
+}
+
 static void blobs(const char* directory) {
   towpath_blobs_t* store = NULL;
   OK(towpath_blobs_open(directory, &store, &failure));
@@ -398,6 +428,7 @@ int main(void) {
   connector(kv);
   peers();
   a_shape_that_wraps_is_refused();
+  a_struct_that_says_no_size_is_refused();
   blobs(kept);
   for (int layer = 0; layer < kLayers; ++layer) free(caches[layer]);
   snprintf(command, sizeof command, "rm -rf '%s'", folder);
