@@ -101,7 +101,9 @@ Result<TensorView> Layout::view_as(BlockFormat format) const {
 
 bool share_address_space(const Layout& a, const Layout& b) noexcept {
   const bool both_here = a.agent().incarnation == 0 && b.agent().incarnation == 0;
-  return a.location() == b.location() && (both_here || a.agent() == b.agent());
+  const bool both_host =
+      is_host_addressable(a.location().kind) && is_host_addressable(b.location().kind);
+  return (both_host || a.location() == b.location()) && (both_here || a.agent() == b.agent());
 }
 
 std::string to_string(const Layout& layout) {

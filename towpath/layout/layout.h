@@ -70,7 +70,7 @@ class Layout {
 Status check_pages(const Layout& layout);
 
 /// Whether an address means the same byte to both: the same location of the same agent, or of this
-/// process.
+/// process. Host memory is one, pinned or not, whatever device it is said to be of.
 bool share_address_space(const Layout& a, const Layout& b) noexcept;
 
 /// "fully_contiguous over system device 0: 2 blocks x 3 layers x ...".

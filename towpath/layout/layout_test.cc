@@ -133,6 +133,11 @@ TEST(LayoutTest, addresses_mean_the_same_only_in_one_place_of_one_agent) {
   const auto made = [](const LayoutDescriptor& d) { return Layout::make(d).value(); };
   EXPECT_TRUE(share_address_space(made(here), made(here)));
   EXPECT_TRUE(share_address_space(made(peer), made(peer)));
+  for (const Location& host : {Location{MemoryKind::pinned, 0}, Location{MemoryKind::system, 1}}) {
+    LayoutDescriptor also_here = here;
+    also_here.location = host;
+    EXPECT_TRUE(share_address_space(made(here), made(also_here))) << to_string(host);
+  }
   EXPECT_FALSE(share_address_space(made(here), made(file)));
   EXPECT_FALSE(share_address_space(made(file), made(other_file)));
   EXPECT_FALSE(share_address_space(made(here), made(peer)));

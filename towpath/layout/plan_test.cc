@@ -208,6 +208,13 @@ TEST(PlanTest, two_layouts_over_the_same_bytes_are_refused) {
   EXPECT_TRUE(plan_of(cache, behind, {{0, 9, 1}}).ok());
   EXPECT_TRUE(plan_of(behind, cache, {{0, 9, 1}}).ok());
 
+  LayoutDescriptor pinned = cache.descriptor();
+  pinned.location.kind = MemoryKind::pinned;
+  EXPECT_EQ(plan_of(cache, Layout::make(pinned).value(), {{0, 1, 9}}).code(),
+            Code::invalid_argument)
+      << "the same blocks by another name, and one behind the other";
+  EXPECT_TRUE(plan_of(cache, Layout::make(pinned).value(), {{0, 5, 5}}).ok());
+
   LayoutDescriptor peer = layout_of(small(10), kFirst, kHere).descriptor();
   peer.agent = {.name = "decode-0", .incarnation = 1};
   EXPECT_TRUE(plan_of(cache, Layout::make(peer).value(), {{0, 9, 1}}).ok());
