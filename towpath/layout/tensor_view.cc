@@ -173,6 +173,11 @@ Result<TensorView> TensorView::with_heads_joined() const {
   Parts parts = parts_;
   AxisShape& head = parts.axes[Axis::head];
   AxisShape& dim = parts.axes[Axis::dim];
+  if (dim.extent == 1 && head.extent > 1) {  // each head is a dim, wherever it lies
+    dim = {head.extent, head.stride, head.region_step, head.first + dim.first};
+    head = {};
+    return TensorView(parts);
+  }
   if (head.extent > 1 && (head.region_step != 0 || head.stride != dim.extent * dim.stride))
     return error(Code::invalid_argument,
                  "num_heads_required_for_kv_block_layout: heads do not follow each other here, and "

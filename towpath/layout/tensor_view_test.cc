@@ -99,6 +99,20 @@ TEST(TensorViewTest, a_copy_that_would_reorder_within_bytes_is_refused) {
   EXPECT_TRUE(plan_boxes(sample(4), sample(4), all).ok());
 }
 
+TEST(TensorViewTest, heads_of_one_element_are_joined_wherever_they_lie) {
+  TensorView::Parts parts = sample().parts();
+  parts.axes[Axis::dim] = {};  // as a scale of each head
+  const TensorView apart = TensorView::make(parts, kRegion).value().placed_at(Axis::head, 4);
+  const auto joined = apart.with_heads_joined();
+  ASSERT_TRUE(joined.ok()) << joined.status().to_string();
+  EXPECT_EQ((*joined)[Axis::dim], (AxisShape{.extent = 4, .stride = 6, .first = 4}));
+  EXPECT_EQ((*joined)[Axis::head], AxisShape());
+  parts = sample().parts();
+  parts.axes[Axis::head].stride = 7;
+  EXPECT_THAT(TensorView::make(parts, kRegion)->with_heads_joined().status().to_string(),
+              HasSubstr("heads do not follow each other"));
+}
+
 TEST(TensorViewTest, a_target_whose_elements_share_bytes_is_refused) {
   TensorView::Parts parts = sample().parts();
   parts.axes[Axis::token].stride = 0;  // one token for all: fine to read
