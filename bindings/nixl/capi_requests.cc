@@ -46,7 +46,9 @@ nixl_capi_status_t status_of(NixlAgent& nixl, nixl_capi_xfer_req_s& request) {
 
 PostOptions post_options(const nixl_capi_opt_args_s* given) {
   PostOptions options;
-  if (given != nullptr) options.notification = given->notification().value_or(towpath::Bytes());
+  if (given == nullptr) return options;
+  options.notification = given->notification().value_or(towpath::Bytes());
+  options.sends_empty = given->has_notification;
   return options;
 }
 

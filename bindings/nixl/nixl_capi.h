@@ -361,8 +361,8 @@ nixl_capi_status_t nixl_capi_estimate_xfer_cost(nixl_capi_agent_t agent,
                                                 nixl_capi_opt_args_t opt_args, int64_t* duration_us,
                                                 int64_t* err_margin_us, nixl_capi_cost_t* method);
 /* SUCCESS: all bytes are in place. IN_PROG: poll get_xfer_status. A request that has ended may be
-   posted again. `opt_args` null keeps the notification, without one takes it away, with one
-   replaces it. */
+   posted again. `opt_args` null keeps the notification, without one takes it away, with one, which
+   may be empty, replaces it. */
 nixl_capi_status_t nixl_capi_post_xfer_req(nixl_capi_agent_t agent, nixl_capi_xfer_req_t req_hndl,
                                            nixl_capi_opt_args_t opt_args);
 /* IN_PROG until no byte can move any more, also after a failure. NOT_FOUND: the peer or the memory

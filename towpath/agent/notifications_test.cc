@@ -86,6 +86,19 @@ TEST(NotificationsTest, a_later_message_does_not_overtake_that_of_a_transfer_ove
   EXPECT_THAT(t.said(), ElementsAre("first", "second", "third"));
 }
 
+TEST(NotificationsTest, an_empty_one_of_a_post_takes_the_last_away_or_is_sent_as_it_is_asked) {
+  Talk t;
+  for (const char* const backend : {"talk", "move"}) {
+    Transfer transfer = t.make_transfer("made", backend);
+    ASSERT_TRUE(transfer.post({.timeout = {}, .notification = Bytes()}).ok());
+    ASSERT_TRUE(transfer.post().ok());
+    ASSERT_TRUE(transfer.post({.timeout = {}, .notification = Bytes(), .sends_empty = true}).ok());
+    ASSERT_TRUE(transfer.post().ok());
+    t.near->progress();
+  }
+  EXPECT_THAT(t.said(), ElementsAre("", "", "", ""));
+}
+
 TEST(NotificationsTest, keep_their_order_while_the_backend_that_carries_them_is_full) {
   Talk t;
   t.talk.on_notify = Talk::full;

@@ -52,8 +52,10 @@ struct DescriptorError {
 struct PostOptions {
   /// From now; none: the agent's default. A transfer always has a deadline.
   std::optional<Duration> timeout;
-  /// Replaces the notification given when the transfer was made, from this post on; empty: none.
+  /// Replaces the notification given when the transfer was made, from this post on; empty: none,
+  /// unless `sends_empty`.
   std::optional<Bytes> notification;
+  bool sends_empty = false;  ///< an empty notification is one, too
 };
 
 class Transfer {

@@ -99,6 +99,11 @@ Selection keep_indices(const Selection& selection, std::vector<std::uint32_t>& s
   return Selection::of(storage);
 }
 
+/// What was sent by the posts before is not sent by this one, nor by those that follow.
+bool takes_away(const PostOptions& options) {
+  return options.notification && options.notification->empty() && !options.sends_empty;
+}
+
 }  // namespace
 
 Result<Transfer> Transfers::make(TransferOp op, const Sides& sides,
@@ -217,11 +222,11 @@ Status Transfers::check_postable(TransferCore& transfer) {
 }
 
 void Transfers::start(TransferCore& transfer, std::optional<Bytes> replacement, Instant begin,
-                      std::optional<Duration> timeout) noexcept {
+                      const PostOptions& options) noexcept {
   if (replacement)
-    transfer.notification = replacement->empty() ? std::nullopt : std::move(replacement);
+    transfer.notification = takes_away(options) ? std::nullopt : std::move(replacement);
   transfer.posted_at = begin;
-  transfer.deadline = begin + timeout.value_or(context_.options.default_timeout);
+  transfer.deadline = begin + options.timeout.value_or(context_.options.default_timeout);
   transfer.status = {};
   transfer.errors.clear();
   transfer.moved_bytes = 0;
@@ -233,7 +238,7 @@ namespace {
 
 /// What this post shall send the peer, or null.
 const Bytes* message_of(const TransferCore& transfer, const PostOptions& options) {
-  if (options.notification) return options.notification->empty() ? nullptr : &*options.notification;
+  if (options.notification) return takes_away(options) ? nullptr : &*options.notification;
   return transfer.notification ? &*transfer.notification : nullptr;
 }
 
@@ -282,7 +287,7 @@ Status Transfers::post_over(BackendInstance& instance, TransferCore& transfer,
     TOWPATH_TRY(check_postable(transfer));
     if (posting.reserved_bytes)
       TOWPATH_TRY(instance.reserve(transfer.peer(), *posting.reserved_bytes));
-    start(transfer, std::move(replacement), posting.begin, options.timeout);
+    start(transfer, std::move(replacement), posting.begin, options);
     posting.has_begun = true;
     instance.post(transfer);
     // One that ended in here took as long: the clock was asked when it did.

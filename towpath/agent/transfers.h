@@ -107,7 +107,7 @@ class Transfers {
                    Posting& posting);
   /// `replacement`: of the notification; none: it stays.
   void start(TransferCore& transfer, std::optional<Bytes> replacement, Instant begin,
-             std::optional<Duration> timeout) noexcept;
+             const PostOptions& options) noexcept;
   // Under the mutex of its backend:
   bool is_current(TransferCore& transfer) const;
   Status check_postable(TransferCore& transfer) TOWPATH_NO_THREAD_SAFETY_ANALYSIS;

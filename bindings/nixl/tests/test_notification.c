@@ -71,10 +71,13 @@ static void a_transfer_brings_the_message_that_it_was_given_last(void) {
   post(sender.agent, request, args);    /* replaced */
   post(sender.agent, request, NULL);    /* kept */
   post(sender.agent, request, without); /* taken away */
+  OK(nixl_capi_opt_args_set_notif_msg(args, NULL, 0));
+  post(sender.agent, request, args); /* an empty one is one */
+  post(sender.agent, request, NULL);
   OK(nixl_capi_gen_notif(sender.agent, "receiver", "last", 4, NULL));
-  CHECK(wait_notifications(receiver.agent, map, "sender", 4));
+  CHECK(wait_notifications(receiver.agent, map, "sender", 6));
   CHECK(says(map, 0, "made") && says(map, 1, "posted") && says(map, 2, "posted") &&
-        says(map, 3, "last"));
+        says(map, 3, "") && says(map, 4, "") && says(map, 5, "last"));
   drop(sender.agent, request);
   OK(nixl_capi_destroy_opt_args(args));
   OK(nixl_capi_destroy_opt_args(without));
