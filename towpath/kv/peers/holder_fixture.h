@@ -1,5 +1,6 @@
 // Holder: a keeper with peers on a node of its own, whose blocks hold numbers that follow from
-// their hashes; and what tests with such peers begin with. For tests only. Thread: one.
+// their hashes; Lessee: one that only asks; and what tests with such peers begin with. For tests
+// only. Thread: one.
 #pragma once
 
 #include <functional>
@@ -127,5 +128,57 @@ inline void meet(Holder& near, Holder& far) {
     (void)far.keeper->progress();
   };
 }
+
+/// A tier without a cache, which asks `far` for blocks and hears what it says.
+struct Lessee {
+  struct Options {
+    std::uint64_t staged_blocks = 4;
+    const Clock* clock = nullptr;  ///< null: the node's
+  };
+  explicit Lessee(Holder& of) : Lessee(of, Options()) {}
+  Lessee(Holder& of, const Options& options)
+      : far(of),
+        node("near", {.clock = options.clock}),
+        memory(node.build({"kept"})),
+        handle(node.add(memory)) {
+    tier = PeerTier::make({.agent = node.agent.get(),
+                           .manager = node.manager.get(),
+                           .block_directory = &block_directory,
+                           .tier = 1,
+                           .share = {"model", memory.config()},
+                           .timeout = std::chrono::seconds(20),
+                           .staged_blocks = options.staged_blocks})
+               .value();
+    tier->land_in(handle);
+    const Catalogue own{.name_space = "model",
+                        .package = node.manager->export_package().value(),
+                        .layout = handle.id,
+                        .hashes = {}};
+    EXPECT_TRUE(far.learn(encode(own).value()).ok());
+    EXPECT_TRUE(tier->learn(far.catalogue()).ok());
+  }
+  ~Lessee() { tier.reset(); }
+
+  /// How many answers came.
+  std::size_t hear() {
+    const auto notes = node.agent->take_notifications();
+    for (const agent::Notification& note : notes)
+      tier->hear(note.from.name, decode_peer_message(note.message).value());
+    return notes.size();
+  }
+  /// True: an answer came.
+  bool progress() {
+    (void)tier->progress();
+    (void)far.keeper->progress();
+    return hear() > 0;
+  }
+
+  Holder& far;
+  blockcopy::testing::TransferNode node;
+  BlockDirectory block_directory;
+  layout::PhysicalLayout memory;
+  blockcopy::LayoutHandle handle;
+  std::unique_ptr<PeerTier> tier;
+};
 
 }  // namespace towpath::kv::testing

@@ -181,13 +181,17 @@ Status PeerTier::start(const std::string& name, Link& link) {
   Session& session = link.sessions.emplace_back();
   session.number = next_session_++;
   if (const KnownPeers::Peer* const peer = known_.find(name)) session.life = peer->layout.owner;
-  session.ends = now() + options_.timeout;
-  session.ask_again = now() + kAskAgain;
-  session.pause = kAskAgain;
   while (!link.waiting.empty() && session.wants.size() < options_.staged_blocks) {
     session.wants.push_back(std::move(link.waiting.front()));
     link.waiting.pop_front();
   }
+  return begin_to_ask(name, session);
+}
+
+Status PeerTier::begin_to_ask(const std::string& name, Session& session) {
+  session.ends = now() + options_.timeout;
+  session.ask_again = now() + kAskAgain;
+  session.pause = kAskAgain;
   const Status asked = ask(name, session);
   // So much waits for it already: it is asked again, as one that has not answered.
   return asked.code() == Code::exhausted ? Status() : asked;
@@ -215,6 +219,7 @@ void PeerTier::hear(const std::string& name, const PeerMessage& answer) {
   if (session == nullptr || session->granted) return;
   session->granted = answer.granted;
   session->not_now = answer.not_now;
+  session->lease_ends = now() + answer.lease;
 }
 
 bool PeerTier::is_of_this_life(const std::string& name, const Session& session) const {
@@ -242,6 +247,12 @@ Result<bool> PeerTier::step(const std::string& name, Link& link, Session& sessio
   }
   if (session.granted && !session.copy) {
     if (!may_begin_copy(name, link, session)) return false;
+    // It may have waited for the one before it, and other blocks be in its slots by now.
+    if (now() >= session.lease_ends && !std::exchange(session.is_renewed, true)) {
+      session.granted.reset();
+      TOWPATH_TRY(begin_to_ask(name, session));
+      return true;
+    }
     TOWPATH_TRY(begin_copy(name, link, session));
     return true;
   }

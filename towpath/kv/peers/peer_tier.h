@@ -105,6 +105,8 @@ class PeerTier final : public BlockTier {
     Duration pause;
     std::vector<BlockHash> not_now{};
     std::optional<std::vector<GrantedBlock>> granted;
+    Instant lease_ends{};
+    bool is_renewed = false;  // it was asked for once more, for its lease was over
     bool is_staged = true;
     std::map<std::uint64_t, Part> parts;  // by the slot that it comes to, staged or not
     std::size_t parts_left = 0;           // that were not proven yet
@@ -140,6 +142,7 @@ class PeerTier final : public BlockTier {
   bool advance(const std::string& name, Link& link);
   Status start(const std::string& name, Link& link);
   Status ask(const std::string& name, Session& session);
+  Status begin_to_ask(const std::string& name, Session& session);
   Result<bool> step(const std::string& name, Link& link, Session& session);
   std::vector<Part> sort_out(const std::string& name, const Session& session);
   bool may_land(const KnownPeers::Peer& peer, const Wants& wants) const;

@@ -16,6 +16,7 @@ using blockcopy::testing::kBlocks;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using testing::Holder;
+using testing::Lessee;
 using testing::meet;
 
 class PeerTierTest : public testing::PeersTest {};
@@ -184,45 +185,6 @@ TEST_F(PeerTierTest, what_does_not_prove_is_a_miss) {
   EXPECT_FALSE(near.keeper->has(12));
 }
 
-/// A tier without a cache, which asks `far` for blocks and hears what it says.
-struct Lessee {
-  explicit Lessee(Holder& of) : far(of), memory(node.build({"kept"})), handle(node.add(memory)) {
-    tier = PeerTier::make({.agent = node.agent.get(),
-                           .manager = node.manager.get(),
-                           .block_directory = &block_directory,
-                           .tier = 1,
-                           .share = {"model", memory.config()},
-                           .timeout = std::chrono::seconds(20),
-                           .staged_blocks = 4})
-               .value();
-    tier->land_in(handle);
-    const Catalogue own{.name_space = "model",
-                        .package = node.manager->export_package().value(),
-                        .layout = handle.id,
-                        .hashes = {}};
-    EXPECT_TRUE(far.learn(encode(own).value()).ok());
-    EXPECT_TRUE(tier->learn(far.catalogue()).ok());
-  }
-  ~Lessee() { tier.reset(); }
-
-  /// True: an answer came.
-  bool progress() {
-    (void)tier->progress();
-    (void)far.keeper->progress();
-    const auto notes = node.agent->take_notifications();
-    for (const agent::Notification& note : notes)
-      tier->hear(note.from.name, decode_peer_message(note.message).value());
-    return !notes.empty();
-  }
-
-  Holder& far;
-  blockcopy::testing::TransferNode node{"near"};
-  BlockDirectory block_directory;
-  layout::PhysicalLayout memory;
-  blockcopy::LayoutHandle handle;
-  std::unique_ptr<PeerTier> tier;
-};
-
 TEST_F(PeerTierTest, a_task_does_not_end_while_bytes_may_land_in_its_slot) {
   Holder far("far", {});
   far.put(11);
@@ -299,6 +261,39 @@ TEST_F(PeerTierTest, the_next_session_is_asked_for_before_the_first_is_pulled) {
     for (const TierTask& task : tasks) EXPECT_EQ(task.status.ok(), !is_forgotten);
     EXPECT_EQ(near.tier->figures().failed_sessions, is_forgotten ? 2U : 0U);
   }
+}
+
+// Other blocks are where they were: the owner grants them from its files.
+TEST_F(PeerTierTest, what_a_lease_was_over_for_before_it_was_read_is_asked_for_once_more) {
+  sys::MemoryFileSystem disk;
+  ManualClock clock;
+  Holder far("far", {.disk = &disk, .clock = &clock});
+  far.put(11);
+  far.put(12);
+  ASSERT_TRUE(far.keeper->sync().ok());
+  Lessee near(far, {.staged_blocks = 1, .clock = &clock});
+  std::deque<TierTask> tasks;
+  for (SlotId slot = 0; slot < 2; ++slot) {
+    tasks.push_back(
+        {.hash = slot + 11, .bytes = in_one_piece(near.memory, slot).value(), .slot = slot});
+    near.tier->begin(tasks.back());
+  }
+  (void)near.tier->progress();
+  std::size_t heard = 0;
+  ASSERT_TRUE(run::eventually([&] {
+    (void)far.keeper->progress();
+    (void)near.node.manager->progress();
+    return (heard += near.hear()) == 2;
+  }));
+  clock.advance(far.options.lease);
+  (void)far.keeper->progress();  // it lets go of them
+  for (BlockHash hash = 101; hash <= 100 + kBlocks; ++hash) far.put(hash);
+  EXPECT_TRUE(run::eventually([&] {
+    (void)near.progress();
+    return std::ranges::all_of(tasks, &TierTask::has_ended);
+  }));
+  for (const TierTask& task : tasks) EXPECT_TRUE(task.status.ok()) << task.status.to_string();
+  EXPECT_EQ(near.tier->figures().not_proven, 0U);
 }
 
 TEST_F(PeerTierTest, catalogues_of_other_caches_are_refused) {
