@@ -11,7 +11,7 @@ auto of_type(auto& values, std::type_index type) {
 
 }  // namespace
 
-bool Attachments::add(SlotId slot, std::type_index type, Value value) {
+bool Attachments::add(SlotId slot, std::type_index type, Value&& value) {
   Values& values = by_slot_[slot];
   if (of_type(values, type) != values.end()) return false;
   values.emplace_back(type, std::move(value));

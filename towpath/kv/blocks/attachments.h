@@ -18,8 +18,8 @@ class Attachments {
   using Value = std::shared_ptr<void>;
   using Values = std::vector<std::pair<std::type_index, Value>>;
 
-  /// False: the slot has one of the type, which stays.
-  bool add(SlotId slot, std::type_index type, Value value);
+  /// False: the slot has one of the type, which stays; `value` is still the caller's.
+  bool add(SlotId slot, std::type_index type, Value&& value);
   /// Null: there is none.
   Value find(SlotId slot, std::type_index type) const;
   /// No longer tied to it.

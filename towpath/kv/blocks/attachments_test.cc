@@ -64,8 +64,10 @@ TEST(AttachmentsTest, what_is_attached_may_ask_the_pool_when_it_goes) {
     ~Asks() { was_gone = !pool.find(1); }
   };
   const auto pool = make_pool(1);
-  bool was_gone = false;
+  bool was_gone = false, was_gone_when_refused = true;
   (void)pool->attach(put(*pool, 1), std::make_shared<Asks>(*pool, was_gone));
+  (void)pool->attach(pool->find(1), std::make_shared<Asks>(*pool, was_gone_when_refused));
+  EXPECT_FALSE(was_gone_when_refused);
   (void)put(*pool, 2);
   EXPECT_TRUE(was_gone);
 }
