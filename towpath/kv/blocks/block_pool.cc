@@ -393,6 +393,7 @@ bool BlockPool::drop(BlockHash hash) {
 }
 
 WeakBlock BlockPool::weak(const BlockRef& block) const {
+  if (block.pool_ != this) return {};
   const BlockHash hash = block.hash();
   const MutexLock lock(shard_of(hash).mutex);
   return {hash, block.slot(), slots_[block.slot()].generation};

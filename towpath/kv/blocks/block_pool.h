@@ -89,6 +89,7 @@ class BlockPool {
   /// first; and the block, the last.
   std::vector<BlockRef> lineage(const BlockRef& block);
 
+  /// Where it is no block, or another pool's: one that nothing comes back from.
   WeakBlock weak(const BlockRef& block) const;
   /// Empty when the block was evicted or dropped meanwhile, also if it came back since.
   BlockRef upgrade(const WeakBlock& weak);

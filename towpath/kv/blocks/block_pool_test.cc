@@ -166,6 +166,10 @@ TEST(BlockPoolTest, a_weak_block_comes_back_only_as_itself) {
   EXPECT_FALSE(pool->upgrade(weak));
   (void)put(*pool, 1);
   EXPECT_FALSE(pool->upgrade(weak)) << "the same name in the same slot, and another block";
+  EXPECT_FALSE(pool->upgrade(pool->weak(pool->find(3)))) << "of a block that is not here";
+  const auto one = make_pool(1), other = make_pool(1);
+  (void)put(*one, 1);
+  EXPECT_FALSE(one->upgrade(one->weak(put(*other, 1)))) << "of another pool's";
 }
 
 TEST(BlockPoolTest, a_duplicate_is_refused_or_kept_apart_as_asked) {
