@@ -221,6 +221,9 @@ void BlockPool::unqueue(Shard& shard, SlotId slot) TOWPATH_NO_THREAD_SAFETY_ANAL
 
 Result<BlockRef> BlockPool::register_block(CompleteBlock&& block, std::uint8_t priority) {
   CompleteBlock mine = std::move(block);
+  if (mine.block_.pool_ != this)
+    return error(Code::invalid_argument, "a block that was registered, or is another pool's",
+                 "register each once, in the pool that allocated it");
   const BlockHash hash = mine.identity_.block.hash;
   const SlotId slot = mine.block_.slot_;
   Shard& shard = shard_of(hash);

@@ -72,7 +72,8 @@ class BlockPool {
   Result<std::vector<PartialBlock>> allocate(SlotId count, std::vector<Evicted>* evicted = nullptr,
                                              TenantId tenant = 0);
   /// Others find it from now on. `priority` is its user's affair. Errors: exhausted (its shard's
-  /// table is full, which chance does not do); the block is then given back.
+  /// table is full, which chance does not do); the block is then given back. invalid_argument (it
+  /// was registered or moved from before, or is another pool's).
   Result<BlockRef> register_block(CompleteBlock&& block, std::uint8_t priority = kUsualPriority);
 
   /// Empty when it is not here.
