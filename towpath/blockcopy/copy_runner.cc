@@ -135,6 +135,9 @@ Result<std::unique_ptr<CopyRunner>> CopyRunner::create(TransferManagerOptions op
       options.chunk_bytes == 0)
     return error(Code::invalid_argument, "a transfer manager needs an agent, its clock and credits",
                  "fill in TransferManagerOptions");
+  if (std::ranges::count(options.devices, nullptr) > 0)
+    return error(Code::invalid_argument, "a device of a transfer manager is null",
+                 "leave out what could not be opened");
   TOWPATH_TRY(BouncePool pool,
               BouncePool::create(options.bounce.slots, options.bounce.slot_bytes, *options.agent,
                                  options.devices.empty() ? nullptr : options.devices.front()));

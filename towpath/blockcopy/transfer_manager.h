@@ -184,7 +184,7 @@ struct TransferFigures {
 
 class TransferManager {
  public:
-  /// Errors: invalid_argument (no agent or clock, no credits, slots), exhausted, or
+  /// Errors: invalid_argument (no agent or clock, a null device, no credits, slots), exhausted, or
   /// Registrar::register_region's.
   static Result<std::unique_ptr<TransferManager>> create(TransferManagerOptions options);
   ~TransferManager();

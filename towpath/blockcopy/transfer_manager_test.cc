@@ -432,6 +432,25 @@ TEST(TransferManagerTest, a_handle_without_a_copy_has_failed) {
   none.cancel();
 }
 
+TEST(TransferManagerTest, without_an_agent_or_with_a_device_that_is_none_there_is_none) {
+  TransferNode node("node");
+  const TransferManagerOptions good{
+      .agent = node.agent.get(), .clock = &node.clock, .devices = {node.device}};
+  EXPECT_TRUE(TransferManager::create(good).ok());
+  const auto refused = [](const TransferManagerOptions& options) {
+    return TransferManager::create(options).code() == Code::invalid_argument;
+  };
+  TransferManagerOptions options = good;
+  options.agent = nullptr;
+  EXPECT_TRUE(refused(options));
+  options = good;
+  options.clock = nullptr;
+  EXPECT_TRUE(refused(options));
+  options = good;
+  options.devices.push_back(nullptr);
+  EXPECT_TRUE(refused(options));
+}
+
 TEST(TransferManagerTest, a_devices_kernel_is_loaded_before_a_copy_asks_for_it) {
   TransferNode node("node");
   const auto hands = std::make_shared<device::testing::DeviceHands>();
