@@ -457,6 +457,8 @@ TEST_F(BlockStoreTest, aligned_blocks_go_past_the_page_cache_and_others_come_rig
 
 TEST_F(BlockStoreTest, options_and_blocks_that_make_no_sense_are_refused) {
   EXPECT_EQ(BlockStore::open(files_, {}).code(), Code::invalid_argument);
+  EXPECT_EQ(BlockStore::open(files_, {.directory = "/kv", .tier = kMaxTiers}).code(),
+            Code::invalid_argument);
   auto store = open_store(files_, {.segment_bytes = 10'000});
   EXPECT_EQ(store->put(1, {}, {}).code(), Code::out_of_range);
   EXPECT_EQ(store->put(1, {}, Bytes(10'000)).code(), Code::out_of_range);

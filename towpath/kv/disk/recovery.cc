@@ -78,6 +78,9 @@ Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
                  cat("a store in '", options.directory, "' with segments of ", segment_bytes,
                      " bytes, in ", options.capacity_bytes),
                  "name a directory, and give segments, four or more, room for some blocks");
+  if (options.tier >= kMaxTiers)
+    return error(Code::invalid_argument, cat("a store of blocks as tier ", options.tier),
+                 cat("number tiers below ", kMaxTiers));
   const Status made = files.make_directories(options.directory);
   if (!made.ok() && made.code() != Code::denied) return made;
   if (!device) device = std::make_unique<sys::DirectFileDevice>();

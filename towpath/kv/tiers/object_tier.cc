@@ -10,10 +10,11 @@ namespace towpath::kv {
 namespace {
 
 Status check_options(const ObjectTierOptions& options) {
-  if (options.agent == nullptr || options.block_directory == nullptr || options.tier == 0)
-    return error(Code::invalid_argument,
-                 "an object tier needs an agent, a BlockDirectory and a number",
-                 "fill in ObjectTierOptions; 0 is the host's number");
+  if (options.agent == nullptr || options.block_directory == nullptr || options.tier == 0 ||
+      options.tier >= kMaxTiers)
+    return error(
+        Code::invalid_argument, "an object tier needs an agent, a BlockDirectory and a number",
+        cat("fill in ObjectTierOptions; 0 is the host's number, all are below ", kMaxTiers));
   if (options.block_bytes == 0 || options.block_bytes > kMaxBlockBytes || options.depth == 0)
     return error(Code::invalid_argument,
                  cat(options.depth, " blocks of ", options.block_bytes, " bytes at once"),

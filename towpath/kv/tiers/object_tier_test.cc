@@ -104,8 +104,10 @@ TEST_F(ObjectTierTest, what_makes_no_sense_is_refused) {
                             .tier = 1};
   EXPECT_EQ(ObjectTier::open(options).code(), Code::invalid_argument);
   options.depth = 1;
-  options.tier = 0;
-  EXPECT_EQ(ObjectTier::open(options).code(), Code::invalid_argument);
+  for (const TierIndex none : {TierIndex{0}, kMaxTiers}) {
+    options.tier = none;
+    EXPECT_EQ(ObjectTier::open(options).code(), Code::invalid_argument);
+  }
   blockcopy::testing::TransferNode without("another");
   options.tier = 1;
   options.agent = without.agent.get();
