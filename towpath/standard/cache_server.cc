@@ -19,8 +19,12 @@ constexpr Duration kLook = std::chrono::milliseconds(500);  // for engines that 
 
 /// A drive was opened; a directory is made, and shown to take a file: the first engine would find
 /// out else, and be refused.
-Result<std::shared_ptr<sys::FileSystem>> usable_files(const std::string& directory) {
-  TOWPATH_TRY(auto files, kv::store_files(directory));
+Result<std::shared_ptr<sys::FileSystem>> usable_files(const CacheServerOptions& options) {
+  const std::string& directory = options.directory;
+  std::shared_ptr<sys::FileSystem> files = options.files;
+  if (files == nullptr) {
+    TOWPATH_TRY(files, kv::store_files(directory));
+  }
   if (files->file_slots(directory).count > 0) return files;
   TOWPATH_TRY(files->make_directories(directory));
   TOWPATH_TRY(files->open_temporary({.where = directory, .named = false}));
@@ -53,14 +57,18 @@ class CacheServer::ServedCache {
                                                    telemetry::Metrics& metrics) {
     auto made = std::unique_ptr<ServedCache>(new ServedCache(options));
     TOWPATH_TRY(made->node_, CacheNode::open(options, CacheNode::Role::server, &metrics));
-    {
-      const run::FairLock lock(made->mutex_);
-      TOWPATH_TRY(made->keeper_, made->node_->make_keeper());
-      TOWPATH_TRY(made->node_->meet_peers(*made->keeper_));
-    }
-    TOWPATH_TRY(made->server_, made->node_->start_serving(
-                                   "kv-served", [one = made.get()] { return one->serve(); }));
+    const run::FairLock lock(made->mutex_);
+    TOWPATH_TRY(made->keeper_, made->node_->make_keeper());
     return made;
+  }
+  /// From now on it is found at the place, and served. Waits for nobody.
+  Status meet() TOWPATH_EXCLUDES(mutex_) {
+    {
+      const run::FairLock lock(mutex_);
+      TOWPATH_TRY(node_->meet_peers(*keeper_));
+    }
+    TOWPATH_TRY(server_, node_->start_serving("kv-served", [this] { return serve(); }));
+    return {};
   }
 
   Status learn(ConstByteSpan catalogue, const std::string& engine) TOWPATH_EXCLUDES(mutex_) {
@@ -120,6 +128,14 @@ class CacheServer::ServedCache {
   std::optional<run::Worker> server_;  // dies first
 };
 
+/// A cache that is opened, by a thread of its own: that reads files, and asks for objects.
+struct CacheServer::Opening {
+  std::map<std::string, Bytes> waiting;  // catalogues, by the engines that left them
+  std::optional<Result<std::unique_ptr<ServedCache>>> opened;
+  std::atomic<bool> has_ended{false};  // release behind `opened`, acquire in take_opened()
+  std::optional<run::Worker> worker;   // dies first
+};
+
 // The server -------------------------------------------------------------------------------------
 
 CacheServer::CacheServer(const CacheServerOptions& options, const Settings& settings)
@@ -129,11 +145,13 @@ CacheServer::CacheServer(const CacheServerOptions& options, const Settings& sett
 CacheServer::~CacheServer() {
   std::optional<run::Worker> leaving;
   std::map<std::string, std::unique_ptr<ServedCache>> caches;
+  std::map<std::string, std::unique_ptr<Opening>> opening;
   {
     const run::MutexLock lock(mutex_);
     is_closing_ = true;
     leaving.swap(leaving_);
     caches.swap(caches_);
+    opening.swap(opening_);
   }
 }
 
@@ -151,7 +169,7 @@ Result<std::unique_ptr<CacheServer>> CacheServer::open(const CacheServerOptions&
   auto made = std::unique_ptr<CacheServer>(new CacheServer(options, reported.settings));
   reported.warn(telemetry::Log(made->sink_, made->clock_, "serve"));
   if (!options.directory.empty()) {
-    TOWPATH_TRY(made->files_, usable_files(options.directory));
+    TOWPATH_TRY(made->files_, usable_files(options));
   }
   if (const auto telemetry = reported.telemetry.decide(false); telemetry && telemetry->prometheus)
     made->serve_metrics(*telemetry->prometheus);
@@ -162,6 +180,8 @@ Result<std::unique_ptr<CacheServer>> CacheServer::open(const CacheServerOptions&
   if (!made->place_->is_host()) return why_not_hosted(*made->place_);
   TOWPATH_TRY(made->poller_, run::Poller::open());
   TOWPATH_TRY(made->poller_->add(made->place_->wait_fd(), 0));
+  TOWPATH_TRY(made->waker_, run::Waker::open());
+  TOWPATH_TRY(made->poller_->add(made->waker_->fd(), 2));
   TOWPATH_TRY(made->listener_, run::Worker::start("kv-serve", [one = made.get()](const auto& stop) {
                 one->listen(stop);
               }));
@@ -182,15 +202,16 @@ void CacheServer::serve_metrics(const PrometheusOptions& options) {
 void CacheServer::listen(const run::StopToken& stop) {
   (void)poller_->add(stop.fd(), 1);  // else the end waits for the next look
   std::vector<rendezvous::Change> heard;
-  // Of each name the last: a cache that cannot be opened is tried once for all that waited
-  // meanwhile.
+  // Of each name the last.
   place_->watch([&heard](const rendezvous::Change& change) {
     std::erase_if(heard, [&](const auto& before) { return before.name == change.name; });
     heard.push_back(change);
   });
   for (Instant looked{0}; !stop.stop_requested();) {
+    waker_->clear();  // before the look: what is opened behind it ends the next wait
     (void)place_->progress();
     for (const rendezvous::Change& change : std::exchange(heard, {})) hear(change);
+    take_opened();
     if (clock_.now() - looked >= kLook) {
       looked = clock_.now();
       forget_all_lost();
@@ -207,11 +228,13 @@ void CacheServer::hear(const rendezvous::Change& change) {
   const std::string cache = change.name.agent.substr(0, slash);
   const std::string engine = is_of_cache ? change.name.agent.substr(slash + 1) : "";
   if (!change.metadata) {
+    if (!is_of_cache || !rendezvous::covers(change.name, {change.name.agent, kv::kCatalogueLabel}))
+      return;
     const run::MutexLock lock(mutex_);
-    const auto served = caches_.find(cache);
-    if (is_of_cache && served != caches_.end() &&
-        rendezvous::covers(change.name, {change.name.agent, kv::kCatalogueLabel}))
+    if (const auto served = caches_.find(cache); served != caches_.end())
       served->second->forget(engine);
+    if (const auto opening = opening_.find(cache); opening != opening_.end())
+      opening->second->waiting.erase(engine);
     return;
   }
   if (!is_of_cache || change.name.label != kv::kCatalogueLabel)
@@ -237,17 +260,20 @@ void CacheServer::refuse(const rendezvous::MetadataName& name, const std::string
   refusals_.last = error(why.code(), cat(subject, " is not served")).because(std::move(why));
 }
 
-/// Only the listening thread, which is here, makes caches.
+/// Ok: it is served, or will be when its cache is open. Only the listening thread, which is here,
+/// has caches opened.
 Status CacheServer::learn(const std::string& cache, const std::string& engine,
                           ConstByteSpan catalogue) {
-  const auto learn_there = [&]() -> std::optional<Status> {
+  {
     const run::MutexLock lock(mutex_);
     if (is_closing_) return error(Code::cancelled, "the server ends");
-    const auto served = caches_.find(cache);
-    if (served == caches_.end()) return std::nullopt;
-    return served->second->learn(catalogue, engine);
-  };
-  if (auto learned = learn_there()) return *std::move(learned);
+    if (const auto served = caches_.find(cache); served != caches_.end())
+      return served->second->learn(catalogue, engine);
+    if (const auto opening = opening_.find(cache); opening != opening_.end()) {
+      opening->second->waiting[engine].assign(catalogue.begin(), catalogue.end());
+      return {};
+    }
+  }
   TOWPATH_TRY(const kv::Catalogue all, kv::decode_catalogue(catalogue));
   TOWPATH_TRY(const blockcopy::OpenPackage package, blockcopy::open_package(all.package));
   TOWPATH_TRY(kv::check_reporter(package, engine));
@@ -256,8 +282,12 @@ Status CacheServer::learn(const std::string& cache, const std::string& engine,
     return error(Code::invalid_argument,
                  cat("it calls its cache ", printable(cache), ", which is ", cache_name(share)),
                  "both sides must be of one release");
-  TOWPATH_TRY(make_cache(cache, share));
-  return learn_there().value_or(Status());
+  TOWPATH_TRY(const ConnectorNodeOptions options, options_for(share));
+  const run::MutexLock lock(mutex_);
+  if (is_closing_) return error(Code::cancelled, "the server ends");
+  TOWPATH_TRY(start_opening(cache, options));
+  opening_[cache]->waiting[engine].assign(catalogue.begin(), catalogue.end());
+  return {};
 }
 
 Result<std::uint64_t> CacheServer::blocks_of(const kv::CacheShare& share) const {
@@ -277,8 +307,7 @@ Result<std::uint64_t> CacheServer::blocks_of(const kv::CacheShare& share) const 
                "give the server more memory");
 }
 
-/// Opened before another goes for it, and without the lock: that reads files, and asks for objects.
-Status CacheServer::make_cache(const std::string& name, const kv::CacheShare& share) {
+Result<ConnectorNodeOptions> CacheServer::options_for(const kv::CacheShare& share) const {
   ConnectorNodeOptions options{.name_space = share.name_space,
                                .config = share.config,
                                .first_layer = share.first_layer,
@@ -292,42 +321,94 @@ Status CacheServer::make_cache(const std::string& name, const kv::CacheShare& sh
                                .server = options_.address};
   TOWPATH_TRY(options.host_blocks, blocks_of(share));
   if (options.objects) options.objects->bound_bytes /= options_.caches;
+  return options;
+}
+
+// Opening ----------------------------------------------------------------------------------------
+
+/// Before another goes for it: where one is to, nothing else is opened.
+Status CacheServer::start_opening(const std::string& name, const ConnectorNodeOptions& options) {
+  TOWPATH_TRY(const auto unused, find_place());
+  if (unused && !opening_.empty())
+    return error(Code::exhausted, "another cache is being opened",
+                 "nothing: the engine reports again");
+  auto opening = std::make_unique<Opening>();
+  TOWPATH_TRY(opening->worker,
+              run::Worker::start("kv-opening", [this, options, one = opening.get()](const auto&) {
+                one->opened.emplace(ServedCache::open(options, metrics_));
+                one->has_ended.store(true, std::memory_order_release);
+                waker_->wake();
+              }));
+  opening_.emplace(name, std::move(opening));
+  return {};
+}
+
+/// Engines that wait are served from now on, or refused.
+void CacheServer::take_opened() {
+  std::vector<std::pair<std::string, std::unique_ptr<Opening>>> ended;
   {
     const run::MutexLock lock(mutex_);
-    TOWPATH_TRY(find_place());
+    for (auto& [name, opening] : opening_)
+      if (opening->has_ended.load(std::memory_order_acquire))
+        ended.emplace_back(name, std::move(opening));
+    std::erase_if(opening_, [](const auto& one) { return one.second == nullptr; });
   }
-  TOWPATH_TRY(auto served, ServedCache::open(options, metrics_));
+  for (auto& [name, opening] : ended) {
+    auto& opened = *opening->opened;
+    const Status added = opened.ok() ? add(name, *std::move(opened)) : opened.status();
+    for (const auto& [engine, catalogue] : opening->waiting) {
+      Status learned = added.ok() ? learn(name, engine, catalogue) : added;
+      if (!learned.ok())
+        refuse({cat(name, "/", engine), kv::kCatalogueLabel},
+               cat("engine '", printable(engine), "'"), std::move(learned));
+    }
+  }
+}
+
+/// Errors: as find_place(), where an engine has come meanwhile to the cache that was to go; those
+/// of the place.
+Status CacheServer::add(const std::string& name, std::unique_ptr<ServedCache> opened) {
   const run::MutexLock lock(mutex_);
   if (is_closing_) return error(Code::cancelled, "the server ends");
-  TOWPATH_TRY(const auto unused, find_place());
-  if (unused) let_go(*unused);
-  caches_.emplace(name, std::move(served));
+  const auto unused = find_place();
+  if (!unused.ok()) {
+    send_off(std::move(opened));
+    return unused.status();
+  }
+  TOWPATH_TRY(opened->meet());
+  if (*unused) let_go(**unused);
+  caches_.emplace(name, std::move(opened));
   return {};
 }
 
 /// Nothing: there is place. Errors: exhausted (all have engines; or one is going already, and its
 /// memory is not free yet).
 Result<std::optional<std::string>> CacheServer::find_place() const {
-  if (caches_.size() < options_.caches) return std::optional<std::string>();
+  if (caches_.size() + opening_.size() < options_.caches) return std::optional<std::string>();
   const auto unused =
       std::ranges::find_if(caches_, [](const auto& one) { return !one.second->has_engines(); });
   if (unused == caches_.end())
-    return error(Code::exhausted,
-                 cat("there are ", caches_.size(), " caches already, all with engines"),
-                 "start the server for more unlike caches (--caches): one for each model and rank");
+    return error(
+        Code::exhausted,
+        cat("there are ", caches_.size() + opening_.size(), " caches already, all with engines"),
+        "start the server for more unlike caches (--caches): one for each model and rank");
   if (is_one_leaving_)
     return error(Code::exhausted, "the cache that went last is still written to its files",
                  "nothing: the engine reports again");
   return std::optional<std::string>(unused->first);
 }
 
-/// Its farewell waits for the place, and what is in its memory goes to files: neither is for the
-/// thread that serves the place.
 void CacheServer::let_go(const std::string& name) {
   const auto going = caches_.find(name);
   forget_lost(name, *going->second, Duration::zero());
-  auto cache = std::make_shared<std::unique_ptr<ServedCache>>(std::move(going->second));
+  send_off(std::move(going->second));
   caches_.erase(going);
+}
+
+/// Its farewell waits for the place, and what is in its memory goes to files: neither is for the
+/// thread that serves the place.
+void CacheServer::send_off(std::unique_ptr<ServedCache> going) {
+  auto cache = std::make_shared<std::unique_ptr<ServedCache>>(std::move(going));
   is_one_leaving_ = true;
   auto leaving = run::Worker::start("kv-leaving", [this, cache](const run::StopToken&) {
     cache->reset();

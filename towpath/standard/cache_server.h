@@ -12,7 +12,9 @@
 // which is mapped, or read by the kernel. Only processes of the server's user, and root, are heard.
 // Ranks of unlike shares have caches of their own; all have the same part of the memory, the files
 // and the objects. A server that dies costs misses; engines find the next one at the same socket.
-// Thread: any; each served cache has a thread, and the socket.
+// What a cache has in files may take long to look through: it is opened aside, and others are
+// served meanwhile. Thread: any; each served cache has a thread, one that is opened, and the
+// socket.
 #pragma once
 
 #include <atomic>
@@ -25,6 +27,7 @@
 #include <towpath/kv/figures.h>
 #include <towpath/run/mutex.h>
 #include <towpath/run/poller.h>
+#include <towpath/run/waker.h>
 #include <towpath/run/worker.h>
 #include <towpath/standard/connector_options.h>
 #include <towpath/standard/prometheus.h>
@@ -57,6 +60,7 @@ struct CacheServerOptions {
   /// Of all caches, each in a folder of its own; or a drive, or a file that is used as one
   /// (kv/disk/drive_files.h). Empty: no files.
   std::string directory;
+  std::shared_ptr<sys::FileSystem> files;  ///< that `directory` is in; null: kv::store_files()
   std::uint64_t disk_bytes = 16 * kGiB;
   bool direct = false;
   std::optional<ObjectPlace> objects{};
@@ -102,6 +106,7 @@ class CacheServer {
 
  private:
   class ServedCache;
+  struct Opening;
 
   CacheServer(const CacheServerOptions& options, const Settings& settings);
   void serve_metrics(const PrometheusOptions& options);
@@ -112,9 +117,14 @@ class CacheServer {
   Status learn(const std::string& cache, const std::string& engine, ConstByteSpan catalogue)
       TOWPATH_EXCLUDES(mutex_);
   Result<std::uint64_t> blocks_of(const kv::CacheShare& share) const;
-  Status make_cache(const std::string& name, const kv::CacheShare& share) TOWPATH_EXCLUDES(mutex_);
+  Result<ConnectorNodeOptions> options_for(const kv::CacheShare& share) const;
+  Status start_opening(const std::string& name, const ConnectorNodeOptions& options)
+      TOWPATH_REQUIRES(mutex_);
+  void take_opened() TOWPATH_EXCLUDES(mutex_);
+  Status add(const std::string& name, std::unique_ptr<ServedCache> opened) TOWPATH_EXCLUDES(mutex_);
   Result<std::optional<std::string>> find_place() const TOWPATH_REQUIRES(mutex_);
   void let_go(const std::string& name) TOWPATH_REQUIRES(mutex_);
+  void send_off(std::unique_ptr<ServedCache> going) TOWPATH_REQUIRES(mutex_);
   void forget_lost(const std::string& name, ServedCache& cache, Duration least)
       TOWPATH_REQUIRES(mutex_);
   void forget_all_lost() TOWPATH_EXCLUDES(mutex_);
@@ -127,8 +137,10 @@ class CacheServer {
   std::unique_ptr<PrometheusEndpoint> endpoint_;
   std::unique_ptr<rendezvous::HostedRendezvous> place_;  // the listening thread's
   std::optional<run::Poller> poller_;                    // with this
+  std::unique_ptr<run::Waker> waker_;                    // of it, when one has been opened
   mutable run::Mutex mutex_;
   std::map<std::string, std::unique_ptr<ServedCache>> caches_ TOWPATH_GUARDED_BY(mutex_);
+  std::map<std::string, std::unique_ptr<Opening>> opening_ TOWPATH_GUARDED_BY(mutex_);
   std::optional<run::Worker> leaving_ TOWPATH_GUARDED_BY(mutex_);  // the last cache that went
   std::atomic<bool> is_one_leaving_ = false;
   bool is_closing_ TOWPATH_GUARDED_BY(mutex_) = false;
