@@ -36,6 +36,7 @@ Status TieredKeeper::open(TieredKeeperParts parts) {
                           parts.peers->first_head},
                 .timeout = parts.peers->timeout,
                 .staged_blocks = parts.peers->staged_blocks};
+    if (parts.peers->collects) reported.most_tasks = parts.memory.config().num_blocks / 2;
     TOWPATH_TRY(auto tier, PeerTier::make(reported));
     leased = tier.get();
     parts.below.push_back(std::move(tier));
@@ -72,19 +73,32 @@ void TieredKeeper::take_hints(const Clock& clock) {
 
 void TieredKeeper::serve_or_be_served(const KeeperPeers& peers) {
   const Clock& clock = peers.manager->clock();
+  const std::uint64_t slots = memory().config().num_blocks;
   if (peers.collects)
     collector_ = std::make_unique<BlockCollector>(
         BlockCollector::Options{
-            .clock = &clock, .block_directory = block_directory_.get(), .peers = peers_tier_},
+            .clock = &clock,
+            .block_directory = block_directory_.get(),
+            .peers = peers_tier_,
+            .owners_of = [this](BlockHash hash) { return owners_of(hash); },
+            // Two of a peer's are under way: a quarter of the slots at most.
+            .batch_blocks = std::clamp<std::uint64_t>(slots / 8, 1, peers.staged_blocks)},
         *cache_);
   // Half of the slots stay free for what is loaded, and for what comes next.
   if (peers.hands_over)
-    hand_over_ = std::make_unique<HandOver>(
-        HandOver::Options{.clock = &clock,
-                          .block_directory = block_directory_.get(),
-                          .server = peers_tier_,
-                          .most_blocks = memory().config().num_blocks / 2,
-                          .timeout = peers.timeout});
+    hand_over_ =
+        std::make_unique<HandOver>(HandOver::Options{.clock = &clock,
+                                                     .block_directory = block_directory_.get(),
+                                                     .server = peers_tier_,
+                                                     .most_blocks = slots / 2,
+                                                     .timeout = peers.timeout});
+}
+
+/// As one name: what several peers have together is asked of all of them.
+std::string TieredKeeper::owners_of(BlockHash hash) const {
+  std::string all;
+  for (const std::string& owner : leases_->known().owners_of(hash)) all += cat(owner, "\n");
+  return all;
 }
 
 /// The cache has a thread, and the tier of peers stays the manager's.

@@ -196,6 +196,7 @@ class TieredKeeper {
   Status start_background();
   Status relay(std::unique_ptr<BlockTier>& peers, agent::Agent& agent);
   void serve_or_be_served(const KeeperPeers& peers);
+  std::string owners_of(BlockHash hash) const;
   void take_hints(const Clock& clock);
   bool hand_over();
   void move_until(const run::StopToken& stop);

@@ -7,8 +7,7 @@
 namespace towpath::kv {
 namespace {
 
-constexpr Duration kRest = std::chrono::milliseconds(10);   // until slots may be free again
-constexpr Duration kStall = std::chrono::milliseconds(50);  // of a batch without a block
+constexpr Duration kRest = std::chrono::milliseconds(10);  // until slots may be free again
 
 }  // namespace
 
@@ -23,9 +22,8 @@ void BlockCollector::note(const BlockDirectory::Events& news) {
 
 void BlockCollector::want(BlockHash hash, TenantId tenant) {
   if (!is_missing(hash)) return;
-  Wanted& its = wanted_[tenant];
-  if (waiting_ >= options_.most_wanted &&
-      its.hashes.size() >= options_.most_wanted / wanted_.size()) {
+  Wanted& its = sources_[owners_of(hash)].wanted[tenant];
+  if (waiting_ >= options_.most_wanted && its.hashes.size() >= options_.most_wanted / queues()) {
     ++figures_.refused;
     return;
   }
@@ -33,9 +31,21 @@ void BlockCollector::want(BlockHash hash, TenantId tenant) {
   ++waiting_;
 }
 
-void BlockCollector::want_again(const CachedBlock& block) {
-  wanted_[block.tenant].hashes.push_front(block.hash);
+BlockCollector::Wanted& BlockCollector::want_again(const CachedBlock& block) {
+  Wanted& its = sources_[owners_of(block.hash)].wanted[block.tenant];
+  its.hashes.push_front(block.hash);
   ++waiting_;
+  return its;
+}
+
+std::string BlockCollector::owners_of(BlockHash hash) const {
+  return options_.owners_of ? options_.owners_of(hash) : std::string();
+}
+
+std::size_t BlockCollector::queues() const {
+  std::size_t all = 0;
+  for (const auto& [owners, source] : sources_) all += source.wanted.size();
+  return all;
 }
 
 /// Peers have it, and no tier of this cache's own.
@@ -45,20 +55,13 @@ bool BlockCollector::is_missing(BlockHash hash) const {
 
 bool BlockCollector::progress() {
   bool moved = false;
-  for (Batch& batch : batches_) moved = take(batch) || moved;
+  for (Batch& batch : batches_) {
+    moved = take(batch) || moved;
+    if (batch.taken == batch.blocks.size()) --sources_[batch.owners].batches;
+  }
   std::erase_if(batches_, [](const Batch& batch) { return batch.taken == batch.blocks.size(); });
-  while (may_start_batch() && start_batch()) moved = true;
+  while (start_any()) moved = true;
   return moved;
-}
-
-/// A batch ends with its last block: a peer that is stopped, and has one in each, would keep all
-/// others waiting until its session fails.
-bool BlockCollector::may_start_batch() const {
-  const Instant now = options_.clock->now();
-  if (waiting_ == 0 || now < rests_until_) return false;
-  if (batches_.size() < kBatches) return true;
-  const auto has_stalled = [&](const Batch& batch) { return now - batch.moved_at >= kStall; };
-  return batches_.size() < kMostBatches && std::ranges::all_of(batches_, has_stalled);
 }
 
 /// What came is let go of at once: it is in the pool, and on its way to the tiers below.
@@ -69,26 +72,40 @@ bool BlockCollector::take(Batch& batch) {
     if (one.status.ok()) {
       ++figures_.collected;
     } else if (one.status.code() == Code::exhausted && is_missing(block.hash)) {
-      want_again(block);
-      wanted_[block.tenant].rests_until = options_.clock->now() + kRest;
+      want_again(block).rests_until = options_.clock->now() + kRest;
     } else {
       ++figures_.missed;
     }
   }
-  if (came.empty()) return false;
-  batch.moved_at = options_.clock->now();
-  return true;
+  return !came.empty();
 }
 
-/// A block of each tenant in turn, the oldest first; none of those that rest.
-std::vector<CachedBlock> BlockCollector::next_wanted() {
+/// Of the sources one after the other. False: nothing can begin now.
+bool BlockCollector::start_any() {
+  const Instant now = options_.clock->now();
+  const std::size_t all = sources_.size();
+  for (std::size_t tried = 0; tried < all && waiting_ > 0; ++tried) {
+    if (now < rests_until_) return false;
+    auto next = sources_.upper_bound(last_);
+    if (next == sources_.end()) next = sources_.begin();
+    last_ = next->first;
+    Source& source = next->second;
+    if (source.batches < kBatches && start_batch(last_, source)) return true;
+    if (source.wanted.empty() && source.batches == 0) sources_.erase(next);
+  }
+  return false;
+}
+
+/// A block of each tenant in turn, the oldest first; none of those that rest. What others would be
+/// asked for by now waits with theirs.
+std::vector<CachedBlock> BlockCollector::next_wanted(const std::string& owners, Source& source) {
   std::vector<CachedBlock> blocks;
   const Instant now = options_.clock->now();
   std::size_t passed = 0;  // tenants in a row that had nothing
-  while (blocks.size() < options_.batch_blocks && waiting_ > 0 && passed < wanted_.size()) {
-    auto next = wanted_.upper_bound(last_);
-    if (next == wanted_.end()) next = wanted_.begin();
-    last_ = next->first;
+  while (blocks.size() < options_.batch_blocks && passed < source.wanted.size()) {
+    auto next = source.wanted.upper_bound(source.last);
+    if (next == source.wanted.end()) next = source.wanted.begin();
+    source.last = next->first;
     Wanted& its = next->second;
     ++passed;
     if (now < its.rests_until) continue;
@@ -97,23 +114,29 @@ std::vector<CachedBlock> BlockCollector::next_wanted() {
       its.hashes.pop_front();
       --waiting_;
       passed = 0;
-      if (is_missing(hash)) blocks.push_back({hash, {}, last_});
+      if (is_missing(hash)) {
+        if (owners_of(hash) == owners)
+          blocks.push_back({hash, {}, source.last});
+        else
+          want(hash, source.last);
+      }
     }
-    if (its.hashes.empty()) wanted_.erase(next);
+    if (its.hashes.empty()) source.wanted.erase(next);
   }
   return blocks;
 }
 
 /// False: nothing can begin now.
-bool BlockCollector::start_batch() {
-  std::vector<CachedBlock> blocks = next_wanted();
+bool BlockCollector::start_batch(const std::string& owners, Source& source) {
+  std::vector<CachedBlock> blocks = next_wanted(owners, source);
   if (blocks.empty()) return false;
   Result<Promotion> coming = cache_.promote(blocks, kUnhurriedPriority);
   if (coming.ok()) {
-    batches_.push_back({std::move(blocks), *std::move(coming), options_.clock->now()});
+    ++source.batches;
+    batches_.push_back({owners, std::move(blocks), *std::move(coming)});
     return true;
   }
-  for (const CachedBlock& block : std::views::reverse(blocks)) want_again(block);
+  for (const CachedBlock& block : std::views::reverse(blocks)) (void)want_again(block);
   rests_until_ = options_.clock->now() + kRest;
   return false;
 }

@@ -6,12 +6,16 @@
 //
 // A block is taken once for each time that peers report it anew: one that was evicted here since is
 // not fetched again by itself, or a cache that is too small would copy without end. What cannot be
-// had is a miss, as always. Tenants have turns, a block each, so that none waits for all that
-// another has. Thread: loop, the peers'.
+// had is a miss, as always. A batch is of blocks that the same peers are asked for, and each has
+// few of them: one that is stopped with a block in all of its own keeps no other waiting. So have
+// tenants turns in it, a block each, that none waits for all that another has.
+// Thread: loop, the peers'.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
+#include <string>
 #include <vector>
 
 #include <towpath/core/clock.h>
@@ -27,9 +31,11 @@ class BlockCollector {
     const Clock* clock = nullptr;
     const BlockDirectory* block_directory = nullptr;  ///< the cache's
     TierIndex peers = 0;                              ///< the tier of what peers have
-    std::size_t batch_blocks = 64;                    ///< promoted together
-    /// That wait, of each tenant an equal share; beyond, the newest are not taken. Tenants that
-    /// come later find their share taken by none: all together may be some times as many.
+    /// Names whom that tier would ask for the block; empty: all are as one.
+    std::function<std::string(BlockHash)> owners_of{};
+    std::size_t batch_blocks = 64;  ///< promoted together
+    /// That wait, of each peer's tenant an equal share; beyond, the newest are not taken. Those
+    /// that come later find their share taken by none: all together may be some times as many.
     std::size_t most_wanted = std::size_t{1} << 20U;
   };
   /// All outlive it.
@@ -43,30 +49,37 @@ class BlockCollector {
 
  private:
   struct Batch {
+    std::string owners;
     std::vector<CachedBlock> blocks;
     Promotion coming;
-    Instant moved_at;  // when it began, or a block of it was last taken
     std::size_t taken = 0;
   };
-  void want(BlockHash hash, TenantId tenant);
-  std::vector<CachedBlock> next_wanted();
-  void want_again(const CachedBlock& block);
-  bool is_missing(BlockHash hash) const;
-  bool take(Batch& batch);
-  bool may_start_batch() const;
-  bool start_batch();
-
-  static constexpr std::size_t kBatches = 2;      // one is pulled while the next is asked for
-  static constexpr std::size_t kMostBatches = 8;  // where all of them wait for a peer
-  const Options options_;
-  TieredCache& cache_;
   struct Wanted {
     std::deque<BlockHash> hashes;
     Instant rests_until{0};  // it had no slot
   };
-  std::map<TenantId, Wanted> wanted_;  // of those that wait for something
-  std::size_t waiting_ = 0;            // of all
-  TenantId last_{0};                   // whose turn it was
+  /// What the same peers are asked for.
+  struct Source {
+    std::map<TenantId, Wanted> wanted;  // of those that wait for something
+    TenantId last{0};                   // whose turn it was
+    std::size_t batches = 0;            // under way
+  };
+  void want(BlockHash hash, TenantId tenant);
+  Wanted& want_again(const CachedBlock& block);
+  std::string owners_of(BlockHash hash) const;
+  std::size_t queues() const;
+  std::vector<CachedBlock> next_wanted(const std::string& owners, Source& source);
+  bool is_missing(BlockHash hash) const;
+  bool take(Batch& batch);
+  bool start_any();
+  bool start_batch(const std::string& owners, Source& source);
+
+  static constexpr std::size_t kBatches = 2;  // one is pulled while the next is asked for
+  const Options options_;
+  TieredCache& cache_;
+  std::map<std::string, Source> sources_;  // by their owners
+  std::string last_;                       // whose turn it was
+  std::size_t waiting_ = 0;                // of all
   std::deque<Batch> batches_;
   Instant rests_until_{0};  // too much waits in the cache
   CollectorFigures figures_;

@@ -164,6 +164,27 @@ TEST_F(CollectorTest, what_was_evicted_at_the_server_is_not_fetched_again) {
   EXPECT_LE(granted, kBlocks);
 }
 
+TEST_F(CollectorTest, an_engine_that_is_stopped_keeps_the_server_from_no_other) {
+  House house;
+  auto stopped = house.engine("a stopped one");
+  auto other = house.engine("other");
+  const auto blocks = blocks_from(11, kBlocks);  // as many as the server has slots
+  for (const BlockHash hash : blocks) stopped->put(hash);
+  for (int i = 0; i < 50; ++i) (void)stopped->keeper->progress();  // it reports them, and stops
+  ASSERT_TRUE(run::eventually([&] {
+    house.drive(other.get());
+    return std::ranges::all_of(blocks, [&](auto hash) { return house.server.keeper->has(hash); });
+  }));
+  for (const BlockHash hash : blocks_from(1001, 4)) {
+    other->put(hash);
+    EXPECT_TRUE(run::eventually([&] {
+      house.drive(other.get());
+      return house.server.keeper->tier_of(hash) == 0 && house.server.keeper->has(hash);
+    })) << hash;
+  }
+  EXPECT_EQ(house.server.granting().failed_sessions, 0U) << "they waited until it was given up";
+}
+
 // Tenants ----------------------------------------------------------------------------------------
 
 constexpr TenantId kFlooding = 666, kOther = 7;

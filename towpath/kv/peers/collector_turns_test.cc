@@ -1,6 +1,8 @@
 // Whose blocks a BlockCollector takes first, from a tier that is a test's.
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <string>
 
 #include <gmock/gmock.h>
 
@@ -25,12 +27,14 @@ struct CollectorTurnsTest : testing::CacheFixture {
     open(options, {.slots = 64});
     tier_->block_directory = block_directory_.get();
     (void)block_directory_->take_events();
-    collector_.emplace(BlockCollector::Options{.clock = &clock_,
-                                               .block_directory = block_directory_.get(),
-                                               .peers = kOfPeers,
-                                               .batch_blocks = 4,
-                                               .most_wanted = most_wanted},
-                       *cache_);
+    collector_.emplace(
+        BlockCollector::Options{.clock = &clock_,
+                                .block_directory = block_directory_.get(),
+                                .peers = kOfPeers,
+                                .owners_of = [this](BlockHash hash) { return owners_[hash]; },
+                                .batch_blocks = 4,
+                                .most_wanted = most_wanted},
+        *cache_);
   }
   /// A peer has blocks [first, first + count).
   void report(BlockHash first, BlockHash count, TenantId tenant) {
@@ -47,6 +51,7 @@ struct CollectorTurnsTest : testing::CacheFixture {
   }
 
   testing::MemoryTier* tier_ = nullptr;
+  std::map<BlockHash, std::string> owners_;  // of others, all are one's
   std::optional<BlockCollector> collector_;
   std::vector<BlockHash> taken_;
 };
@@ -88,30 +93,44 @@ TEST_F(CollectorTurnsTest, nor_while_another_has_all_its_share_in_use) {
   EXPECT_TRUE(cache_->find(1015)) << "it is taken when there is room";
 }
 
-TEST_F(CollectorTurnsTest, batches_that_a_stopped_peer_holds_up_do_not_keep_others_waiting) {
+TEST_F(CollectorTurnsTest, a_peer_that_is_stopped_keeps_no_other_waiting) {
   open_with_peers({}, 1000);
   tier_->is_slow = true;
-  report(1000, 8, kFlooding);  // two batches
+  for (BlockHash hash = 1; hash <= 3; ++hash) owners_[hash] = "another";
+  report(1000, 40, kFlooding);
   take_all();
-  report(1, 1, kOther);
+  report(1, 1, kFlooding);
   take_all();
-  EXPECT_EQ(tier_->under_way.size(), 8U);
-  clock_.advance(std::chrono::milliseconds(100));
-  take_all();
-  ASSERT_EQ(tier_->under_way.size(), 9U);
+  ASSERT_EQ(tier_->under_way.size(), 9U) << "two batches of the one, and what the other has";
   EXPECT_EQ(taken_.back(), 1U);
   tier_->let_go(8);
   take_all();
   EXPECT_EQ(collector_->figures().collected, 1U);
-  for (BlockHash hash = 11; hash < 31; ++hash) {
-    report(hash, 1, kOther);
-    clock_.advance(std::chrono::milliseconds(100));
-    take_all();
-  }
-  EXPECT_EQ(tier_->under_way.size(), 8U + 6U) << "eight batches are under way at most";
+  report(2, 2, kOther);
+  take_all();
+  EXPECT_EQ(tier_->under_way.size(), 8U + 2U);
   tier_->is_slow = false;
   take_all();
-  EXPECT_EQ(collector_->figures().collected, 29U);
+  EXPECT_EQ(collector_->figures().collected, 43U);
+}
+
+TEST_F(CollectorTurnsTest, what_another_peer_would_be_asked_for_by_now_waits_with_its_blocks) {
+  open_with_peers({}, 1000);
+  tier_->is_slow = true;
+  report(1000, 12, kFlooding);
+  take_all();
+  ASSERT_EQ(tier_->under_way.size(), 8U);
+  for (BlockHash hash = 1000; hash < 1012; ++hash) owners_[hash] = "another";
+  tier_->let_go(0);
+  take_all();
+  EXPECT_EQ(tier_->under_way.size(), 7U) << "the batch has not ended";
+  for (int left = 0; left < 3; ++left) tier_->let_go(0);
+  take_all();
+  EXPECT_EQ(tier_->under_way.size(), 8U) << "four of the first, and four of the other";
+  owners_.clear();
+  tier_->is_slow = false;
+  take_all();
+  EXPECT_EQ(collector_->figures().collected, 12U);
 }
 
 }  // namespace

@@ -38,6 +38,9 @@ struct PeerTierOptions {
   CacheShare share;                            ///< that is kept here
   Duration timeout = std::chrono::seconds(2);  ///< with a peer, for each step of a session
   std::uint64_t staged_blocks = 64;            ///< leased from a peer in a session
+  /// Under way at once, where that is more than one peer's sessions are about: for a cache that
+  /// sees to it that no peer has them all.
+  std::size_t most_tasks = 0;
 };
 
 class PeerTier final : public BlockTier {
@@ -49,7 +52,9 @@ class PeerTier final : public BlockTier {
   // ---- as a tier ----
   const std::string& name() const noexcept override { return name_; }
   TierIndex index() const noexcept override { return options_.tier; }
-  std::size_t depth() const noexcept override { return kSessionsAtOnce * options_.staged_blocks; }
+  std::size_t depth() const noexcept override {
+    return std::max<std::size_t>(kSessionsAtOnce * options_.staged_blocks, options_.most_tasks);
+  }
   bool takes_blocks() const noexcept override { return false; }
   void begin(TierTask& task) override;
   void cancel(TierTask& task) override;
