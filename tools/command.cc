@@ -174,6 +174,7 @@ Option Option::shows_default() { return Option(option_->capture_default_str()); 
 Option Option::takes(const std::string& text) { return Option(option_->option_text(text)); }
 Option Option::hidden() { return Option(option_->group("")); }
 Option Option::not_with(const std::string& flag) { return Option(option_->excludes(flag)); }
+Option Option::only_with(const std::string& flag) { return Option(option_->needs(flag)); }
 Option Option::with_commas() { return Option(option_->delimiter(',')->allow_extra_args(false)); }
 Option Option::one_each() { return Option(option_->allow_extra_args(false)); }
 Option Option::or_environment(const std::string& name) { return Option(option_->envname(name)); }
@@ -211,14 +212,11 @@ Option Command::output(const std::string& flags, std::string& path, const std::s
   return option(flags, path, about).takes("FILE");
 }
 
-void Command::flag(const std::string& flags, bool& value, const std::string& about) {
-  if (!flags.starts_with('!')) {
-    app_->add_flag(flags, value, about);
-    return;
-  }
+Option Command::flag(const std::string& flags, bool& value, const std::string& about) {
+  if (!flags.starts_with('!')) return Option(app_->add_flag(flags, value, about));
   // CLI11 itself takes "!--quiet" too, and shows it as "--quiet{false}".
-  app_->add_flag_callback(
-      flags.substr(1), [&value] { value = false; }, about);
+  return Option(app_->add_flag_callback(
+      flags.substr(1), [&value] { value = false; }, about));
 }
 
 void Command::op_type(TransferOp& op) {

@@ -51,6 +51,7 @@ class Option {
   Option takes(const std::string& text);  ///< stands in --help where the kind of value would
   Option hidden();                        ///< from --help
   Option not_with(const std::string& flag);
+  Option only_with(const std::string& flag);       ///< which is there already, as for not_with()
   Option with_commas();                            ///< several values in one word, and no more
   Option one_each();                               ///< several values: the flag again for each
   Option or_environment(const std::string& name);  ///< where the flag is absent
@@ -82,7 +83,7 @@ class Command {
   /// written fails the command before its work begins.
   Option output(const std::string& flags, std::string& path, const std::string& about);
   /// "!--quiet" sets `value` to false.
-  void flag(const std::string& flags, bool& value, const std::string& about);
+  Option flag(const std::string& flags, bool& value, const std::string& about);
   /// `--op_type READ` or `WRITE`, small letters too; without it `op` stays what it is.
   void op_type(TransferOp& op);
   void footer(const std::string& text);

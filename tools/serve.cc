@@ -174,8 +174,10 @@ void add_serve(Command& towpath) {
   command.option("--directory", arguments->directory,
                  "Below it are files; without, there are none");
   command.option("--disk", arguments->disk, "At most so much in files, of the caches that are open")
+      .only_with("--directory")
       .shows_default();
-  command.flag("--direct", arguments->direct, "Files past the page cache, where that can be");
+  command.flag("--direct", arguments->direct, "Files past the page cache, where that can be")
+      .only_with("--directory");
   command.option("--objects", arguments->objects, "Below the files, s3://bucket/prefix:SIZE");
   command
       .option("--caches", arguments->caches,

@@ -75,6 +75,12 @@ class UsageTest(CommandTest):
                 self.assertIn(flag, said)
                 self.assertFalse((self.folder / "typo").exists())
 
+    def test_an_option_of_files_that_are_not_kept_names_the_directory_that_is_missing(self):
+        for words in (["--disk", "1GiB"], ["--direct"]):
+            with self.subTest(words):
+                said = self.run_command("serve", "--memory", "1MiB", "--socket", self.folder / "serve", *words, expect=USAGE).stderr
+                self.assertIn(f"{words[0]} requires --directory", said)
+
     def test_a_flag_that_turns_something_off_is_shown_by_its_name(self):
         for words in COMMANDS:
             self.assertNotIn("{false}", self.run_command(*words, "--help").stdout)

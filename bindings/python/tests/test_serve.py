@@ -117,6 +117,20 @@ def test_the_first_engine_starts_the_server_and_it_stays(tmp_path):
         _server.address_of(_server.Server(memory=1 << 40, socket=wanted.socket))
 
 
+def test_a_server_that_an_engine_starts_needs_no_directory(tmp_path):
+    wanted = _server.Server(memory=4 << 20, socket=str(tmp_path / "serve"))
+    assert _server.address_of(wanted) == f"unix:{tmp_path}/serve"
+    os.kill(_server._process_at(wanted.socket), signal.SIGTERM)
+    eventually(lambda: not _server._answers(wanted.socket))
+
+
+@pytest.mark.parametrize("of_files, says", [({"disk": "1TiB"}, "server.disk is '1TiB'"), ({"direct": True}, "server.direct is True")])
+def test_a_server_s_table_without_a_directory_has_no_words_of_files(of_files, says):
+    with pytest.raises(ValueError, match=f"towpath: {says}, and there is no server.directory"):
+        _server.read_server({"memory": "64GiB", **of_files}, "server")
+    assert _server.read_server({"memory": "64GiB", "directory": "/kv", **of_files}, "server").directory == "/kv"
+
+
 def test_a_worker_works_without_its_server(tmp_path):
     layers, worker = open_worker(tmp_path / "serve")
     with worker:

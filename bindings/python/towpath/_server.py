@@ -19,12 +19,12 @@ _LOGGED_EVERY_S = "600"  # the file of what it says lies in memory
 @dataclasses.dataclass
 class Server:
     """What `towpath serve` is started with where none is at `socket`, a path; "": one of this user's own. `memory`, `caches`
-    (0: one for each rank) and what is below are of all engines together."""
+    (0: one for each rank) and what is below are of all engines together; `disk`, of a `directory`, is 16 GiB where it is 0."""
     memory: int
     socket: str = ""
     caches: int = 0
     directory: str = ""
-    disk: int = 16 << 30
+    disk: int = 0
     direct: bool = False
     objects: str = ""
     policy: str = ""
@@ -39,8 +39,12 @@ def read_server(given, key):
     if not isinstance(given, dict):
         raise ValueError(f"towpath: {key} is {given!r}, and should be a socket such as 'unix:/run/towpath/serve', or a "
                          "table with the memory of a server to start")
-    return read_fields(Server, given, key, {"memory": size_in_bytes, "disk": size_in_bytes}, needed={"memory": '"64GiB"'},
-                       prefix=f"{key}.")
+    server = read_fields(Server, given, key, {"memory": size_in_bytes, "disk": size_in_bytes}, needed={"memory": '"64GiB"'},
+                         prefix=f"{key}.")
+    for of_files in ("disk", "direct"):
+        if getattr(server, of_files) and not server.directory:
+            raise ValueError(f"towpath: {key}.{of_files} is {given[of_files]!r}, and there is no {key}.directory that it could be of")
+    return server
 
 
 def address_of(server) -> str:
