@@ -178,7 +178,8 @@ towpath_code_t towpath_scheduler_hint(towpath_scheduler_t* scheduler, const char
                   .first_token = reported.first_token,
                   .end_token = reported.end_token == 0 ? UINT64_MAX : reported.end_token,
                   .after = hint_time(reported.after_ms),
-                  .keep = hint_time(reported.keep_ms)});
+                  .keep = hint_time(reported.keep_ms),
+                  .session = text_or_none(reported.session)});
   });
 }
 

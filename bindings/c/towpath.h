@@ -139,6 +139,7 @@ typedef struct {
   uint64_t end_token;   /* 0: to the last */
   uint64_t after_ms;    /* wait so long with it; a day at most, as the next */
   uint64_t keep_ms;     /* of pin, retain and share; 0: no longer */
+  const char* session;  /* whose hint it is, any text; null: of those without one */
 } towpath_hint_t;
 /* Ordered with the next step. */
 towpath_code_t towpath_scheduler_hint(towpath_scheduler_t* scheduler, const char* request,

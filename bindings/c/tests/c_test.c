@@ -209,6 +209,37 @@ static void expect_hint(towpath_scheduler_t* scheduler, towpath_worker_t* worker
   towpath_free(hints);
 }
 
+static size_t hinted_orders_size(towpath_scheduler_t* scheduler, const towpath_hint_t* hint) {
+  void* orders = NULL;
+  size_t size = 0;
+  OK(towpath_scheduler_hint(scheduler, "of a session", hint, &failure));
+  OK(towpath_scheduler_build(scheduler, &orders, &size, &failure));
+  towpath_free(orders);
+  return size;
+}
+
+/* Orders name the session; a program that was built before there were sessions has none. */
+static void expect_session(towpath_scheduler_t* scheduler) {
+  const uint32_t tokens[kTokens] = {1, 2, 3, 4};
+  towpath_prompt_t prompt = TOWPATH_INIT(towpath_prompt_t);
+  prompt.tokens = tokens;
+  prompt.token_count = kTokens;
+  uint64_t matched = 0;
+  int in_background = 0, stay = 0;
+  OK(towpath_scheduler_match(scheduler, "of a session", &prompt, &matched, &in_background,
+                             &failure));
+  towpath_hint_t hint = TOWPATH_INIT(towpath_hint_t);
+  hint.action = "demote";
+  (void)hinted_orders_size(scheduler, &hint); /* with what was ordered before */
+  const size_t of_none = hinted_orders_size(scheduler, &hint);
+  hint.session = "agent 7";
+  CHECK(hinted_orders_size(scheduler, &hint) > of_none);
+  hint.size = offsetof(towpath_hint_t, session);
+  hint.session = (const char*)1;
+  CHECK(hinted_orders_size(scheduler, &hint) == of_none);
+  OK(towpath_scheduler_finish(scheduler, "of a session", &stay, &failure));
+}
+
 /* Blocks of the prompt that the scheduler reports, whole and in their order. */
 static void expect_events(towpath_scheduler_t* scheduler, size_t expected) {
   towpath_block_event_t* events = NULL;
@@ -262,6 +293,7 @@ static void connector(const char* directory) {
     CHECK(holds(4, 0) && holds(5, 1));
     expect_events(scheduler, 0);
     expect_hint(scheduler, worker);
+    expect_session(scheduler);
     take_what_is_left(worker);
     towpath_worker_close(worker);
     towpath_scheduler_close(scheduler);
