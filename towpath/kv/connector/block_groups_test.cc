@@ -76,6 +76,14 @@ TEST_F(BlockGroupsTest, a_step_saves_what_the_engine_has_of_each_group) {
       << "the step ends in the middle of a block: nobody has the state behind the third";
 }
 
+TEST_F(BlockGroupsTest, a_block_stands_on_the_one_before_it_in_its_group) {
+  auto scheduler = *ConnectorScheduler::make(options({{}, {GroupKind::window, 5}}));
+  const auto orders = saved(scheduler, {{1, 2, 3}, {11, 12, 13}}, 12);
+  ASSERT_EQ(orders.size(), 6U);
+  for (std::size_t i = 0; i < orders.size(); ++i)
+    EXPECT_EQ(orders[i].parent, i % 3 > 0 ? std::optional(orders[i - 1].hash) : std::nullopt) << i;
+}
+
 TEST_F(BlockGroupsTest, a_prompt_is_matched_where_all_groups_can_go_on) {
   auto scheduler = *ConnectorScheduler::make(options({{}, {GroupKind::window, 5}}));
   const auto orders = saved(scheduler, {{1, 2, 3, 4, 5, 6}, {11, 12, 13, 14, 15, 16}}, 24);

@@ -329,6 +329,16 @@ TEST(ConnectorTest, memory_gives_way_and_files_keep_what_was_in_it) {
   EXPECT_EQ(small.serve("again", 10, {3, 4, 5}), 0U) << "without files it is lost, and told";
 }
 
+TEST(ConnectorTest, a_policy_hears_which_block_stands_on_which) {
+  Engine engine(nullptr, {}, kEngineCache, {.policy = PolicyKind::lineage});
+  engine.serve("a", 10, {0, 1, 2});
+  engine.serve("b", 20, {0, 1, 2});
+  engine.serve("c", 30, {3});  // one of six must go: the end of a prompt, not its beginning
+  engine.wipe();
+  EXPECT_EQ(engine.serve("again", 10, {3, 4, 5}), 2 * kTokens);
+  EXPECT_TRUE(engine.has(3, 10, 0) && engine.has(4, 10, 1));
+}
+
 TEST(ConnectorTest, a_full_disk_costs_no_block_that_memory_has) {
   sys::MemoryFileSystem disk;
   Engine engine(&disk);

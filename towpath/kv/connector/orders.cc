@@ -19,7 +19,8 @@ constexpr std::uint64_t kLongestCost = std::uint64_t{3'600} * 1'000'000'000;
 
 constexpr wire::Tag kRequest = wire::required(1), kInBackground = wire::required(2),
                     kHashes = wire::required(3), kBlockIds = wire::required(4),
-                    kPriority = wire::optional(5), kTenant = wire::optional(6);
+                    kPriority = wire::optional(5), kTenant = wire::optional(6),
+                    kParents = wire::optional(7);
 constexpr wire::FieldRule kRequestOrderRules[] = {
     {kRequest, "request", Kind::bytes, wire::kOne, kMaxRequestId},
     {kInBackground, "in background", Kind::number, wire::kOne, 1},
@@ -27,6 +28,7 @@ constexpr wire::FieldRule kRequestOrderRules[] = {
     {kBlockIds, "blocks", Kind::bytes, wire::kOne, kMaxNumbersBytes},
     {kPriority, "priority", Kind::number, wire::kAtMostOne, UINT8_MAX},
     {kTenant, "tenant", Kind::number, wire::kAtMostOne},
+    {kParents, "parents", Kind::bytes, wire::kAtMostOne, kMaxNumbersBytes},
 };
 constexpr wire::Schema kRequestOrderSchema("request order", kRequestOrderRules);
 
@@ -99,10 +101,11 @@ constexpr wire::FieldRule kReportRules[] = {
 constexpr wire::Schema kReportSchema("worker report", kReportRules);
 
 void put_order(wire::Encoder& out, const RequestOrder& order) {
-  std::vector<std::uint64_t> hashes, blocks;
+  std::vector<std::uint64_t> hashes, blocks, parents;
   for (const BlockOrder& block : order.blocks) {
     hashes.push_back(block.hash);
     blocks.push_back(block.block);
+    parents.push_back(block.parent.value_or(0));
   }
   out.put_text(kRequest, order.request);
   out.put_number(kInBackground, order.in_background ? 1 : 0);
@@ -110,17 +113,23 @@ void put_order(wire::Encoder& out, const RequestOrder& order) {
   out.put_bytes(kBlockIds, pack_numbers(blocks));
   if (order.priority != kUsualPriority) out.put_number(kPriority, order.priority);
   if (order.tenant != 0) out.put_number(kTenant, order.tenant);
+  if (std::ranges::any_of(parents, [](BlockHash parent) { return parent != 0; }))
+    out.put_bytes(kParents, pack_numbers(parents));
 }
 
 Result<RequestOrder> take_order(const wire::Field& outer) {
   RequestOrder order;
-  std::vector<std::uint64_t> hashes, blocks;
+  std::vector<std::uint64_t> hashes, blocks, parents;
   TOWPATH_TRY(wire::decode(outer.nested(), [&](const wire::Field& field) -> Status {
     switch (field.tag()) {
       case kRequest: order.request = field.text(); return {};
       case kInBackground: order.in_background = field.number() == 1; return {};
       case kPriority: order.priority = static_cast<std::uint8_t>(field.number()); return {};
       case kTenant: order.tenant = field.number(); return {};
+      case kParents: {
+        TOWPATH_TRY(parents, unpack_numbers(field));
+        return {};
+      }
       default: {
         TOWPATH_TRY((field.tag() == kHashes ? hashes : blocks), unpack_numbers(field));
         return {};
@@ -128,7 +137,11 @@ Result<RequestOrder> take_order(const wire::Field& outer) {
     }
   }));
   if (hashes.size() != blocks.size()) return outer.refuse("as many hashes as blocks are wanted");
+  if (!parents.empty() && parents.size() != hashes.size())
+    return outer.refuse("as many parents as hashes are wanted, or none");
   for (std::size_t i = 0; i < hashes.size(); ++i) order.blocks.push_back({hashes[i], blocks[i]});
+  for (std::size_t i = 0; i < parents.size(); ++i)
+    if (parents[i] != 0) order.blocks[i].parent = parents[i];
   return order;
 }
 

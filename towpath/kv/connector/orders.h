@@ -26,6 +26,7 @@ inline constexpr std::uint32_t kMaxConnectorWorkers = 64;
 struct BlockOrder {
   BlockHash hash = 0;
   std::uint64_t block = 0;
+  std::optional<BlockHash> parent{};  ///< the block before it in its prompt; none: the first
 
   friend bool operator==(const BlockOrder&, const BlockOrder&) = default;
 };

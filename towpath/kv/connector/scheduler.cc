@@ -118,6 +118,12 @@ BlockHash ConnectorScheduler::name_in(std::size_t group, BlockHash hash) const {
   return group == 0 ? hash : root_of({hash, cat("group ", group)});
 }
 
+std::optional<BlockHash> ConnectorScheduler::parent_in(std::size_t group, const Request& request,
+                                                       std::uint64_t block) const {
+  if (block == 0) return std::nullopt;
+  return name_in(group, request.hashes[block - 1]);
+}
+
 /// Without a gap in what is needed whole. What is needed before `blocks.first` is the engine's own:
 /// a window that ends later begins later, too.
 ConnectorScheduler::Held ConnectorScheduler::held_of(const Request& request,
@@ -217,7 +223,8 @@ Status ConnectorScheduler::allocate(const RequestId& id, const BlockTables& tabl
                     .in_background = loaded_tokens >= options_.background_from_tokens};
   for (std::size_t group = 0; group < tables.size(); ++group) {
     for (std::uint64_t i = first_needed(group, loaded); i < loaded.end; ++i)
-      load.blocks.push_back({name_in(group, request->hashes[i]), tables[group][i]});
+      load.blocks.push_back(
+          {name_in(group, request->hashes[i]), tables[group][i], parent_in(group, *request, i)});
   }
   TierCounts& counts = load.in_background ? loading_ : next_loading_;
   for (const BlockOrder& block : load.blocks) {
@@ -249,7 +256,8 @@ void ConnectorScheduler::order_saves(const Request& request, const Progress& pro
       const std::uint64_t block = request.tables[group][i];
       const BlockHash hash = name_in(group, request.hashes[i]);
       if (is_null(block) || held_.has(hash)) continue;
-      if (saving_.try_emplace(hash, options_.workers).second) into.blocks.push_back({hash, block});
+      if (saving_.try_emplace(hash, options_.workers).second)
+        into.blocks.push_back({hash, block, parent_in(group, request, i)});
     }
   }
 }

@@ -226,6 +226,8 @@ class ConnectorScheduler {
   }
   Held held_of(const Request& request, const Blocks& blocks) const;
   BlockHash name_in(std::size_t group, BlockHash hash) const;
+  std::optional<BlockHash> parent_in(std::size_t group, const Request& request,
+                                     std::uint64_t block) const;
   bool is_null(std::uint64_t block) const { return block == options_.null_block; }
   Status check_tables(const RequestId& id, const Request& request, const BlockTables& tables,
                       std::uint64_t loaded_tokens) const;

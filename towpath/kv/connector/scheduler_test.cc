@@ -12,6 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
+using Order = BlockOrder;
 constexpr std::uint64_t kPerBlock = 4;
 
 std::vector<TokenId> prompt_of(std::size_t tokens, TokenId first = 1) {
@@ -89,7 +90,7 @@ TEST_F(ConnectorSchedulerTest, loads_go_to_the_blocks_behind_what_was_computed) 
   ASSERT_EQ(orders.loads.size(), 1U);
   EXPECT_FALSE(orders.loads[0].in_background);
   EXPECT_THAT(orders.loads[0].blocks,
-              ElementsAre(BlockOrder{hashes[1], 51}, BlockOrder{hashes[2], 52}));
+              ElementsAre(Order{hashes[1], 51, hashes[0]}, Order{hashes[2], 52, hashes[1]}));
   EXPECT_THAT(scheduler.build().loads, IsEmpty());
 }
 
@@ -102,7 +103,7 @@ TEST_F(ConnectorSchedulerTest, blocks_are_saved_once_when_they_are_complete) {
   ASSERT_TRUE(scheduler.allocate("r", blocks, 0).ok());
   ASSERT_TRUE(scheduler.advance("r", {.computed_before = 0, .computed_after = 10}).ok());
   EXPECT_THAT(scheduler.build().saves.at(0).blocks,
-              ElementsAre(BlockOrder{hashes[0], 7}, BlockOrder{hashes[1], 8}));
+              ElementsAre(Order{hashes[0], 7}, Order{hashes[1], 8, hashes[0]}));
   // The answer is not in yet: computed again, it is not saved again.
   ASSERT_TRUE(scheduler.advance("r", {.computed_before = 4, .computed_after = 10}).ok());
   EXPECT_THAT(scheduler.build().saves, IsEmpty());
@@ -113,7 +114,7 @@ TEST_F(ConnectorSchedulerTest, blocks_are_saved_once_when_they_are_complete) {
       scheduler.advance("r", {.computed_before = 4, .computed_after = 12, .new_tokens = generated})
           .ok());
   EXPECT_THAT(scheduler.build().saves.at(0).blocks,
-              ElementsAre(BlockOrder{hashes[1], 8}, BlockOrder{hashes[2], 9}));
+              ElementsAre(Order{hashes[1], 8, hashes[0]}, Order{hashes[2], 9, hashes[1]}));
   EXPECT_EQ(scheduler.advance("r", {.computed_before = 12, .computed_after = 13}).code(),
             Code::invalid_argument)
       << "a token that nobody told";
@@ -132,9 +133,9 @@ TEST_F(ConnectorSchedulerTest, what_came_with_a_step_that_makes_no_sense_may_com
   step.new_blocks = more;
   ASSERT_TRUE(scheduler.advance("r", step).ok());
   const auto hashes = hashes_of(tokens);
-  EXPECT_THAT(
-      scheduler.build().saves.at(0).blocks,
-      ElementsAre(BlockOrder{hashes[0], 7}, BlockOrder{hashes[1], 8}, BlockOrder{hashes[2], 9}));
+  EXPECT_THAT(scheduler.build().saves.at(0).blocks,
+              ElementsAre(Order{hashes[0], 7}, Order{hashes[1], 8, hashes[0]},
+                          Order{hashes[2], 9, hashes[1]}));
   step = {.computed_before = 12, .computed_after = 16, .new_tokens = all.first(4)};
   EXPECT_FALSE(scheduler.advance("r", step).ok());
   step.new_blocks = more;
@@ -300,7 +301,7 @@ TEST_F(ConnectorSchedulerTest, saves_in_the_background_are_settled_or_waited_for
 TEST_F(ConnectorSchedulerTest, orders_and_reports_travel_and_what_is_cut_is_refused) {
   const StepOrders orders{.step = 3,
                           .loads = {{"a", true, {{1, 2}, {3, UINT64_MAX}}}},
-                          .saves = {{"b", false, {{4, 5}}}, {"c", false, {}}},
+                          .saves = {{"b", false, {{4, 5}, {6, 7, 4}}}, {"c", false, {}}},
                           .settle = {"d"},
                           .ends = {"e", "f"}};
   const Bytes reported = encode(orders).value();

@@ -197,7 +197,8 @@ Result<Digest> TieredKeeper::digest_of_slot(SlotId slot, const Digest& like) con
 Status TieredKeeper::keep(PartialBlock&& block, const KeptBlock& as) {
   TOWPATH_TRY(const Digest digest,
               digest_of_slot(block.slot(), {.algorithm = algorithm_, .salt = as.hash}));
-  const BlockIdentity identity{.block = {.hash = as.hash, .tenant = as.tenant}, .digest = digest};
+  const BlockIdentity identity{.block = {.hash = as.hash, .parent = as.parent, .tenant = as.tenant},
+                               .digest = digest};
   TOWPATH_TRY(BlockRef kept, cache_->register_block(CompleteBlock(std::move(block), identity),
                                                     {.priority = as.priority}));
   if (hand_over_ && leases_->has_peer()) hand_over_->hold(std::move(kept));
@@ -206,19 +207,19 @@ Status TieredKeeper::keep(PartialBlock&& block, const KeptBlock& as) {
 
 // Bringing ---------------------------------------------------------------------------------------
 
-ComingBlocks::ComingBlocks(TieredKeeper& keeper, std::span<const BlockHash> hashes,
+ComingBlocks::ComingBlocks(TieredKeeper& keeper, std::span<const CachedBlock> blocks,
                            std::uint8_t priority)
     : keeper_(keeper) {
   std::vector<CachedBlock> missing;
-  for (std::size_t i = 0; i < hashes.size(); ++i) {
-    Result<BlockRef> here = keeper_.from_memory(hashes[i]);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    Result<BlockRef> here = keeper_.from_memory(blocks[i].hash);
     if (here.ok()) {
       known_.push_back({i, *std::move(here), {}});
-    } else if (!keeper_.has(hashes[i])) {
+    } else if (!keeper_.has(blocks[i].hash)) {
       known_.push_back({i, {}, here.status()});
     } else {
-      missing.push_back({hashes[i], {}});
-      below_.push_back({i, hashes[i]});
+      missing.push_back(blocks[i]);
+      below_.push_back({i, blocks[i].hash});
     }
   }
   Result<Promotion> rising = keeper_.cache_->promote(missing, priority);
@@ -241,16 +242,20 @@ std::vector<ComingBlocks::Came> ComingBlocks::take() {
   return came;
 }
 
-std::unique_ptr<ComingBlocks> TieredKeeper::bring(std::span<const BlockHash> hashes,
+std::unique_ptr<ComingBlocks> TieredKeeper::bring(std::span<const CachedBlock> blocks,
                                                   std::uint8_t priority) {
-  return std::unique_ptr<ComingBlocks>(new ComingBlocks(*this, hashes, priority));
+  return std::unique_ptr<ComingBlocks>(new ComingBlocks(*this, blocks, priority));
 }
 
 std::vector<Result<BlockRef>> TieredKeeper::hold(std::span<const BlockHash> hashes,
                                                  const std::function<void()>& meanwhile) {
   constexpr Duration kNap = std::chrono::milliseconds(1);
   std::vector<Result<BlockRef>> held(hashes.size(), BlockRef());
-  for (const auto coming = bring(hashes, kUsualPriority);;) {
+  std::vector<CachedBlock> blocks(hashes.size());
+  std::ranges::transform(hashes, blocks.begin(), [](BlockHash hash) {
+    return CachedBlock{hash, {}};
+  });
+  for (const auto coming = bring(blocks, kUsualPriority);;) {
     for (ComingBlocks::Came& came : coming->take()) {
       if (came.status.ok())
         held[came.index] = std::move(came.block);

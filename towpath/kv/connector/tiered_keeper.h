@@ -79,6 +79,7 @@ struct KeptBlock {
   BlockHash hash = 0;
   std::uint8_t priority = kUsualPriority;
   TenantId tenant = 0;
+  std::optional<BlockHash> parent{};  ///< the block before it in its prompt; none: the first
 };
 
 /// Blocks that were asked for together (TieredKeeper::bring()), on their way to memory while their
@@ -105,7 +106,7 @@ class ComingBlocks {
     std::size_t index;
     BlockHash hash;
   };
-  ComingBlocks(TieredKeeper& keeper, std::span<const BlockHash> hashes, std::uint8_t priority);
+  ComingBlocks(TieredKeeper& keeper, std::span<const CachedBlock> blocks, std::uint8_t priority);
 
   TieredKeeper& keeper_;
   std::vector<Came> known_;  // what was in memory
@@ -141,7 +142,8 @@ class TieredKeeper {
     return (block_directory_->tiers_of(hash) & lasting_) != 0;
   }
   /// Those in memory are proven now; the others are brought there together, the more urgent first.
-  std::unique_ptr<ComingBlocks> bring(std::span<const BlockHash> hashes, std::uint8_t priority);
+  /// Their tenants are those that the BlockDirectory has.
+  std::unique_ptr<ComingBlocks> bring(std::span<const CachedBlock> blocks, std::uint8_t priority);
   /// Brings, and waits for all: as many answers, in order. Called while it waits: what else this
   /// thread has to drive.
   std::vector<Result<BlockRef>> hold(std::span<const BlockHash> hashes,

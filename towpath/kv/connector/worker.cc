@@ -368,10 +368,10 @@ void ConnectorWorker::ask(Load& load, const Urgency& urgency) {
     else
       lose(load, order, exists);
   }
-  std::vector<BlockHash> hashes;
-  for (const BlockOrder& order : load.asked) hashes.push_back(order.hash);
+  std::vector<CachedBlock> blocks;
+  for (const BlockOrder& order : load.asked) blocks.push_back({order.hash, order.parent});
   load.asked_at = settled_;
-  load.coming = keeper_->bring(hashes, urgency.priority);
+  load.coming = keeper_->bring(blocks, urgency.priority);
   (void)take_came(load);  // what is in memory
 }
 

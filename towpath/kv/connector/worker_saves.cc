@@ -79,10 +79,10 @@ void ConnectorWorker::end_save(SaveStep& step) {
   const bool is_whole = step.refused.ok() && std::ranges::all_of(step.layers, std::identity());
   for (Saving& saving : step.blocks) {
     const bool is_there = is_whole && !spoiled.contains(saving.slot.slot());
-    const Status kept = is_there
-                            ? keeper_->keep(std::move(saving.slot),
-                                            {saving.order.hash, saving.priority, saving.tenant})
-                            : why;
+    const Status kept =
+        is_there ? keeper_->keep(std::move(saving.slot), {saving.order.hash, saving.priority,
+                                                          saving.tenant, saving.order.parent})
+                 : why;
     if (is_there && kept.ok()) {
       ++figures_.saved_blocks;
       report_.stored.push_back(saving.order.hash);  // the keeper may lose count of its news

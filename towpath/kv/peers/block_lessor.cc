@@ -17,13 +17,15 @@ void BlockLessor::ask(const AgentIdentity& lessee, const PeerMessage& ask) {
   Session session{.lessee = lessee};
   std::vector<CachedBlock> wanted;
   const std::size_t room = options_.most_blocks - std::min(options_.most_blocks, wanted_);
-  for (const BlockHash hash : ask.hashes) {
+  for (std::size_t i = 0; i < ask.hashes.size(); ++i) {
+    const BlockHash hash = ask.hashes[i];
     if (!has(hash)) continue;
     if (wanted.size() == room) {
       session.not_now.push_back(hash);
       continue;
     }
-    wanted.push_back({hash, {}});
+    CachedBlock& block = wanted.emplace_back(CachedBlock{hash, {}});
+    if (!ask.parents.empty() && ask.parents[i] != 0) block.parent = ask.parents[i];
     session.wanted.push_back(hash);
   }
   auto coming = cache_.promote(wanted);
@@ -50,7 +52,9 @@ std::vector<BlockLessor::Answer> BlockLessor::take_answers() {
       const BlockHash hash = *wanted++;
       if (one.status.code() == Code::exhausted && has(hash)) answer.not_now.push_back(hash);
       if (!one.status.ok()) continue;  // the lessee does not find it granted
-      answer.granted.push_back({one.block.hash(), one.block.slot(), one.block.identity().digest});
+      const BlockIdentity& identity = one.block.identity();
+      answer.granted.push_back(
+          {one.block.hash(), one.block.slot(), identity.digest, identity.block.parent});
       session.held.push_back(std::move(one.block));
     }
     session.coming.reset();

@@ -113,6 +113,19 @@ TEST(CatalogueJournalTest, tenants_travel_with_their_blocks_and_no_more_of_them_
   EXPECT_EQ(read.tenants[kMaxTenantRuns], 0U) << "nobody's";
 }
 
+TEST(PeerMessageTest, parents_travel_with_their_blocks_and_are_as_many) {
+  PeerMessage ask{.word = PeerMessage::Word::ask, .hashes = {1, 2, 3}, .parents = {0, 1, 2}};
+  EXPECT_EQ(decode_peer_message(encode(ask).value()).value(), ask);
+  ask.parents.pop_back();
+  EXPECT_EQ(decode_peer_message(encode(ask).value()).code(), Code::corrupt);
+  ask.parents = {0, 0, 0};
+  EXPECT_TRUE(decode_peer_message(encode(ask).value()).value().parents.empty());
+  const PeerMessage grant{.word = PeerMessage::Word::grant,
+                          .granted = {{1, 4, {DigestAlgorithm::crc32c, 5, 6}},
+                                      {2, 5, {DigestAlgorithm::crc32c, 5, 6}, BlockHash{1}}}};
+  EXPECT_EQ(decode_peer_message(encode(grant).value()).value(), grant);
+}
+
 TEST(PeerMessageTest, messages_travel_and_what_is_cut_is_refused) {
   const PeerMessage message{.word = PeerMessage::Word::grant,
                             .session = 7,

@@ -17,10 +17,13 @@ class CollectorTest : public testing::PeersTest {};
 
 /// A server and those that it serves, all driven by this thread.
 struct House {
-  explicit House(sys::MemoryFileSystem* disk = nullptr, std::uint32_t quota_percent = 0)
-      : server(
-            "server",
-            {.disk = disk, .staged_blocks = 4, .collects = true, .quota_percent = quota_percent}) {
+  explicit House(sys::MemoryFileSystem* disk = nullptr, std::uint32_t quota_percent = 0,
+                 PolicyKind policy = PolicyKind::lru)
+      : server("server", {.disk = disk,
+                          .staged_blocks = 4,
+                          .collects = true,
+                          .quota_percent = quota_percent,
+                          .policy = policy}) {
     join(server, {});
   }
   void join(Holder& holder, std::vector<std::string> others) const {
@@ -185,20 +188,35 @@ TEST_F(CollectorTest, an_engine_that_is_stopped_keeps_the_server_from_no_other) 
   EXPECT_EQ(house.server.granting().failed_sessions, 0U) << "they waited until it was given up";
 }
 
-// Tenants ----------------------------------------------------------------------------------------
+// Policies and tenants ---------------------------------------------------------------------------
 
 constexpr TenantId kFlooding = 666, kOther = 7;
 
-/// One of the server's slots after the other is taken for what `engine` keeps.
-void flood(House& house, Holder& engine, BlockHash first, std::size_t count, TenantId tenant) {
+/// One of the server's slots after the other is taken for what `engine` keeps; of one prompt, each
+/// block stands on the one before.
+void flood(House& house, Holder& engine, BlockHash first, std::size_t count, TenantId tenant,
+           bool of_one_prompt = false) {
   for (const BlockHash hash : blocks_from(first, count)) {
     const std::uint64_t collected = house.server.keeper->collecting().collected;
-    engine.put(hash, tenant);
+    const bool has_parent = of_one_prompt && hash > first;
+    engine.put(hash, tenant, has_parent ? std::optional(hash - 1) : std::nullopt);
     ASSERT_TRUE(run::eventually([&] {
       house.drive(&engine);
       return house.server.keeper->collecting().collected > collected;
     })) << hash;
   }
+}
+
+TEST_F(CollectorTest, the_policy_of_a_server_hears_which_block_stands_on_which) {
+  House house(nullptr, 0, PolicyKind::lineage);
+  auto engine = house.engine("engine");
+  flood(house, *engine, 11, 3, kOther, true);
+  flood(house, *engine, 1001, kBlocks - 2, kOther);  // for one there is no slot
+  const auto is_in_memory = [&](BlockHash hash) {
+    return (house.server.block_directory->tiers_of(hash) & 1U) != 0;
+  };
+  EXPECT_TRUE(is_in_memory(11) && is_in_memory(12));
+  EXPECT_FALSE(is_in_memory(13)) << "it was the end of a prompt, used longest ago";
 }
 
 TEST_F(CollectorTest, a_tenant_that_floods_pushes_out_nothing_of_anothers) {

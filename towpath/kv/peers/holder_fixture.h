@@ -40,6 +40,7 @@ struct Holder {
     bool collects = false;
     bool hands_over = false;
     std::uint32_t quota_percent = 0;
+    PolicyKind policy = PolicyKind::lru;
     bool in_pieces = false;        ///< each block of its memory
     const Clock* clock = nullptr;  ///< what it has with peers goes by; null: the node's
   };
@@ -65,6 +66,7 @@ struct Holder {
                    .hands_over = options.hands_over};
     parts.background = options.background;
     parts.cache.quota_percent = options.quota_percent;
+    parts.cache.policy = options.policy;
     keeper = TieredKeeper::make(std::move(parts)).value();
     (void)keeper->take_news();
   }
@@ -85,12 +87,13 @@ struct Holder {
           see(blockcopy::testing::number_of(static_cast<std::uint32_t>(hash), named), place);
         });
   }
-  void put(BlockHash hash, TenantId tenant = 0) {
+  void put(BlockHash hash, TenantId tenant = 0, std::optional<BlockHash> parent = {}) {
     auto slot = keeper->room(1, tenant).value();
     visit(slot.front().slot(), hash, [](std::uint32_t number, std::byte* place) {
       std::memcpy(place, &number, sizeof number);
     });
-    ASSERT_TRUE(keeper->keep(std::move(slot.front()), {.hash = hash, .tenant = tenant}).ok());
+    const KeptBlock as{.hash = hash, .tenant = tenant, .parent = parent};
+    ASSERT_TRUE(keeper->keep(std::move(slot.front()), as).ok());
     (void)keeper->take_news();
   }
   /// Ok only with exactly the block's numbers; what is wrong fails the test.

@@ -23,7 +23,8 @@ constexpr wire::Tag kWord = wire::required(1), kSession = wire::required(2),
                     kLease = wire::required(5), kChangesLayout = wire::optional(6),
                     kFrom = wire::optional(7), kTo = wire::optional(8), kStored = wire::optional(9),
                     kLost = wire::optional(10), kStoredTenants = wire::optional(11),
-                    kNotNow = wire::optional(12);
+                    kNotNow = wire::optional(12), kAskedParents = wire::optional(13),
+                    kGrantedParents = wire::optional(14);
 constexpr wire::FieldRule kPeerRules[] = {
     {kWord, "word", Kind::number, wire::kOne, 5},
     {kSession, "session", Kind::number, wire::kOne},
@@ -37,6 +38,8 @@ constexpr wire::FieldRule kPeerRules[] = {
     {kLost, "lost", Kind::bytes, wire::kAtMostOne, 8 * kMaxChangesReported},
     {kStoredTenants, "tenants", Kind::bytes, wire::kAtMostOne, kMaxTenants},
     {kNotNow, "not now", Kind::bytes, wire::kAtMostOne, 8 * kMaxBlocksAsked},
+    {kAskedParents, "parents asked for", Kind::bytes, wire::kAtMostOne, 8 * kMaxBlocksAsked},
+    {kGrantedParents, "parents granted", Kind::bytes, wire::kAtMostOne, 8 * kMaxBlocksAsked},
 };
 constexpr wire::Schema kPeerSchema("peer message", kPeerRules);
 
@@ -114,6 +117,28 @@ Status match_tenants(std::vector<TenantId>& tenants, std::size_t blocks) {
   return {};
 }
 
+std::vector<BlockHash> parents_of(const std::vector<GrantedBlock>& granted) {
+  std::vector<BlockHash> parents;
+  for (const GrantedBlock& block : granted) parents.push_back(block.parent.value_or(0));
+  return parents;
+}
+
+/// Nothing: nobody knows one.
+void put_parents(wire::Encoder& out, wire::Tag tag, const std::vector<BlockHash>& parents) {
+  if (std::ranges::any_of(parents, [](BlockHash parent) { return parent != 0; }))
+    out.put_bytes(tag, pack_numbers(parents));
+}
+
+/// As many as blocks, or none.
+Status match_parents(std::vector<BlockHash>& parents, std::size_t blocks) {
+  if (!parents.empty() && parents.size() != blocks)
+    return error(Code::corrupt,
+                 cat("parents of ", parents.size(), " blocks, and there are ", blocks),
+                 "both sides must be of one release");
+  if (std::ranges::all_of(parents, [](BlockHash parent) { return parent == 0; })) parents.clear();
+  return {};
+}
+
 Status take_word(const wire::Field& field, PeerMessage& message) {
   switch (field.tag()) {
     case kWord:
@@ -143,6 +168,10 @@ Status take_word(const wire::Field& field, PeerMessage& message) {
     }
     case kAsked: {
       TOWPATH_TRY(message.hashes, unpack_numbers(field));
+      break;
+    }
+    case kAskedParents: {
+      TOWPATH_TRY(message.parents, unpack_numbers(field));
       break;
     }
     case kGranted: {
@@ -176,6 +205,8 @@ Result<Bytes> encode(const PeerMessage& message) {
   out.put_number(kLease, static_cast<std::uint64_t>(message.lease.count()));
   put_changes(out, message.changes);
   if (!message.not_now.empty()) out.put_bytes(kNotNow, pack_numbers(message.not_now));
+  put_parents(out, kAskedParents, message.parents);
+  put_parents(out, kGrantedParents, parents_of(message.granted));
   TOWPATH_TRY(const Bytes payload, std::move(out).finish());
   return wire::seal({.type = wire::MessageType::block_lease, .version = 1}, payload);
 }
@@ -185,9 +216,18 @@ Result<PeerMessage> decode_peer_message(ConstByteSpan bytes) {
                                                              .max_version = 1,
                                                              .max_payload_bytes = kMiB}));
   PeerMessage message;
+  std::vector<BlockHash> parents;  // of what is granted
   TOWPATH_TRY(wire::decode(wire::Decoder(opened.payload, kPeerSchema),
-                           [&](const wire::Field& field) { return take_word(field, message); }));
+                           [&](const wire::Field& field) -> Status {
+                             if (field.tag() != kGrantedParents) return take_word(field, message);
+                             TOWPATH_TRY(parents, unpack_numbers(field));
+                             return {};
+                           }));
   TOWPATH_TRY(match_tenants(message.changes.tenants, message.changes.stored.size()));
+  TOWPATH_TRY(match_parents(message.parents, message.hashes.size()));
+  TOWPATH_TRY(match_parents(parents, message.granted.size()));
+  for (std::size_t i = 0; i < parents.size(); ++i)
+    if (parents[i] != 0) message.granted[i].parent = parents[i];
   return message;
 }
 

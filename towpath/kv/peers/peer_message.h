@@ -36,8 +36,9 @@ inline constexpr std::size_t kMaxTenantRuns = 1024;
 
 struct GrantedBlock {
   BlockHash hash = 0;
-  std::uint64_t slot = 0;  ///< of the owner's layout
-  Digest digest;           ///< of the whole block there
+  std::uint64_t slot = 0;             ///< of the owner's layout
+  Digest digest;                      ///< of the whole block there
+  std::optional<BlockHash> parent{};  ///< that it stands on, where the owner knows it
 
   friend bool operator==(const GrantedBlock&, const GrantedBlock&) = default;
 };
@@ -66,6 +67,9 @@ struct PeerMessage {
   /// grant: those of them that are here, and for which there is no room now; older releases do not
   /// say so, and do not hear it.
   std::vector<BlockHash> not_now{};
+  /// ask: the block that each of `hashes` stands on, 0 where the lessee does not know it; none: it
+  /// knows none.
+  std::vector<BlockHash> parents{};
 
   friend bool operator==(const PeerMessage&, const PeerMessage&) = default;
 };

@@ -251,7 +251,9 @@ TEST_F(PeerProcessTest, with_a_thread_an_owner_that_dies_or_stands_still_costs_m
 TEST_F(PeerProcessTest, a_keeper_with_a_thread_ends_while_an_owner_stands_still) {
   Trial trial(std::chrono::minutes(10), true);
   trial.owner->signal(SIGSTOP);
-  auto coming = trial.near.keeper->bring(some_blocks(), kUsualPriority);
+  std::vector<CachedBlock> wanted;
+  for (const BlockHash hash : some_blocks()) wanted.push_back({hash});
+  auto coming = trial.near.keeper->bring(wanted, kUsualPriority);
   for (int i = 0; i < 20; ++i) {
     (void)trial.near.keeper->progress();
     trial.near.keeper->wait_for_work(std::chrono::milliseconds(1));

@@ -199,8 +199,11 @@ Status PeerTier::begin_to_ask(const std::string& name, Session& session) {
 
 Status PeerTier::ask(const std::string& name, Session& session) {
   PeerMessage message{.word = PeerMessage::Word::ask, .session = session.number};
-  for (const auto& want : session.wants)
-    if (want->task != nullptr) message.hashes.push_back(want->task->hash);
+  for (const auto& want : session.wants) {
+    if (want->task == nullptr) continue;
+    message.hashes.push_back(want->task->hash);
+    message.parents.push_back(want->task->parent.value_or(0));
+  }
   TOWPATH_TRY(const Bytes bytes, encode(message));
   return options_.agent->notify(name, bytes);
 }
@@ -401,6 +404,7 @@ void PeerTier::take_part(const std::string& name, Link& link, Session& session,
     known_.lose(name, task.hash);
     return miss(want, good);
   }
+  if (!task.parent) want.task->parent = part.granted.parent;
   if (!session.is_staged) return finish(want, granted);
   if (!is_whole) cut(want, link, *came);
   if (--want.parts_missing > 0) return;

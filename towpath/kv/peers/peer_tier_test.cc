@@ -146,8 +146,8 @@ TEST_F(PeerTierTest, a_sync_does_not_wait_for_peers_that_have_more_to_give_than_
     sys::MemoryFileSystem disk;
     Holder far("far", {}),
         near("near", {.disk = &disk, .background = background, .staged_blocks = 1});
-    const BlockHash wanted[] = {11, 12, 13, 14};
-    for (const BlockHash hash : wanted) far.put(hash);
+    const CachedBlock wanted[] = {{11}, {12}, {13}, {14}};
+    for (const CachedBlock& block : wanted) far.put(block.hash);
     meet(near, far);
     const auto coming = near.keeper->bring(wanted, kUsualPriority);
     near.put(21);

@@ -45,6 +45,9 @@ struct TierTask {
   bool is_proven = false;
   /// Of a get: `bytes` are this slot of the cache's memory; nothing: they lie elsewhere.
   std::optional<SlotId> slot{};
+  /// Of a get: the block before it in its prompt, where the caller knows it; else where the tier
+  /// does, once it has ended.
+  std::optional<BlockHash> parent{};
 
   bool has_ended = false;
   /// Errors: corrupt (put: the bytes do not match, nothing is kept; get: quarantined, it is there

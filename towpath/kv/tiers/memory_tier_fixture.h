@@ -51,6 +51,7 @@ class MemoryTier final : public BlockTier {
   struct Kept {
     Digest digest;
     Bytes bytes;
+    std::optional<BlockHash> parent{};
   };
   std::map<BlockHash, Kept> blocks;
   std::vector<TierTask*> under_way;
@@ -76,6 +77,7 @@ class MemoryTier final : public BlockTier {
     const auto found = blocks.find(task.hash);
     if (found == blocks.end()) return error(Code::not_found, "no such block");
     task.digest = found->second.digest;
+    if (!task.parent) task.parent = found->second.parent;
     if (task.kind == TierTask::Kind::look) block_directory->add(task.hash, index_);
     std::ranges::copy(
         task.kind == TierTask::Kind::get ? ConstByteSpan(found->second.bytes) : ConstByteSpan(),

@@ -32,7 +32,8 @@ void RelayedTier::begin(TierTask& task) {
         .digest = task.digest,
         .bytes = task.bytes,
         .is_proven = task.is_proven,
-        .slot = task.slot}});
+        .slot = task.slot,
+        .parent = task.parent}});
 }
 
 void RelayedTier::cancel(TierTask& task) { ask({Asked::What::cancel, &task}); }
@@ -52,6 +53,7 @@ bool RelayedTier::progress() {
   }
   for (Ended& one : ended) {
     one.task->digest = one.digest;
+    one.task->parent = one.parent;
     one.task->end(std::move(one.status));
   }
   return more || !ended.empty();
@@ -100,7 +102,7 @@ std::vector<RelayedTier::Ended> RelayedTier::take_ended() {
   std::erase_if(under_way_, [&](auto& one) {
     auto& [task, copy] = one;
     if (!copy.has_ended) return false;
-    ended.push_back({task, copy.digest, std::move(copy.status)});
+    ended.push_back({task, copy.digest, copy.parent, std::move(copy.status)});
     return true;
   });
   return ended;

@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -67,6 +68,7 @@ class RelayedTier final : public BlockTier {
   struct Ended {
     TierTask* task;
     Digest digest;
+    std::optional<BlockHash> parent;
     Status status;
   };
 

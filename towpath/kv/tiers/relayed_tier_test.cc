@@ -51,11 +51,13 @@ TEST_F(RelayedTierTest, a_task_begins_when_it_is_driven_and_ends_when_the_cache_
   EXPECT_FALSE(relayed_->has_work());
   EXPECT_TRUE(relayed_->progress());
   EXPECT_TRUE(put.has_ended && put.status.ok());
+  tier_->blocks[7].parent = 6;
   TierTask& get = ask(TierTask::Kind::get, 7);
   (void)relayed_->drive();
   (void)relayed_->progress();
   EXPECT_TRUE(get.has_ended && get.status.ok());
   EXPECT_EQ(get.digest, put.digest);
+  EXPECT_EQ(get.parent, BlockHash{6});
   EXPECT_EQ(bytes_.back(), bytes_of(7));
   EXPECT_FALSE(relayed_->drive());
 }

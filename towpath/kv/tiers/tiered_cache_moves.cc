@@ -211,6 +211,7 @@ Status TieredCache::begin_next(PromotionInFlight& promotion) {
   promotion.request.emplace(from,
                             TierTask{.kind = TierTask::Kind::get, .hash = hash, .bytes = *place});
   if (is_slot) promotion.request->task.slot = promotion.slot->slot();
+  promotion.request->task.parent = promotion.wanted.block.parent;
   begin(*promotion.request);
   return {};
 }
@@ -263,6 +264,7 @@ Result<BlockRef> TieredCache::arrive(PromotionInFlight& promotion) {
     ++figures_.below[request.tier.number].promoted;
     figures_.below[request.tier.number].promoted_bytes += block_bytes_;
   }
+  promotion.wanted.block.parent = request.task.parent;
   CompleteBlock whole(*std::exchange(promotion.slot, std::nullopt),
                       {promotion.wanted.block, request.task.digest});
   TOWPATH_TRY(BlockRef here, pool_->register_block(std::move(whole)));

@@ -246,6 +246,27 @@ TEST_F(TieredCacheTest, dropped_blocks_are_in_no_tier) {
   EXPECT_TRUE(promote(2).ok());
 }
 
+TEST_F(TieredCacheTest, what_comes_back_stands_on_what_its_user_or_else_its_tier_names) {
+  auto tier = std::make_unique<MemoryTier>(2);
+  MemoryTier& other = *tier;
+  others_.push_back(std::move(tier));
+  open();
+  other.block_directory = block_directory_.get();
+  make_all(1, 1);
+  ASSERT_TRUE(cache_->flush().ok());
+  evict_all();
+  other.blocks[9] = {digest_of(content(9), 5), content(9), BlockHash{8}};
+  block_directory_->add(9, 2);
+  for (const auto& [wanted, parent] : {std::pair(CachedBlock{1, 77}, BlockHash{77}),
+                                       std::pair(CachedBlock{9, {}}, BlockHash{8})}) {
+    auto promotion = cache_->promote(std::span(&wanted, 1)).value();
+    while (!promotion.ended()) (void)cache_->progress();
+    const std::vector<Promoted> came = promotion.take();
+    ASSERT_TRUE(came.at(0).status.ok()) << came[0].status.to_string();
+    EXPECT_EQ(came[0].block.identity().block.parent, parent);
+  }
+}
+
 TEST_F(TieredCacheTest, a_block_that_is_wrong_in_one_tier_comes_from_the_next) {
   others_.push_back(std::make_unique<MemoryTier>(2));
   MemoryTier& other = static_cast<MemoryTier&>(*others_.front());
