@@ -9,6 +9,15 @@ bool BlockLessor::has(BlockHash hash) const {
   return (options_.block_directory->tiers_of(hash) & ~leased) != 0;
 }
 
+std::size_t BlockLessor::room_for(const AgentIdentity& lessee) const {
+  std::size_t its = 0;
+  for (auto at = sessions_.lower_bound({lessee.incarnation, 0});
+       at != sessions_.end() && at->first.first == lessee.incarnation; ++at)
+    its += at->second.wanted.size();
+  return std::min(options_.most_blocks - std::min(options_.most_blocks, wanted_),
+                  options_.most_of_a_lessee - std::min(options_.most_of_a_lessee, its));
+}
+
 void BlockLessor::ask(const AgentIdentity& lessee, const PeerMessage& ask) {
   const Key key{lessee.incarnation, ask.session};
   if (const auto known = sessions_.find(key); known != sessions_.end() && known->second.coming)
@@ -16,7 +25,7 @@ void BlockLessor::ask(const AgentIdentity& lessee, const PeerMessage& ask) {
   release(lessee, ask.session);  // asked again: the first answer was lost
   Session session{.lessee = lessee};
   std::vector<CachedBlock> wanted;
-  const std::size_t room = options_.most_blocks - std::min(options_.most_blocks, wanted_);
+  const std::size_t room = room_for(lessee);
   for (std::size_t i = 0; i < ask.hashes.size(); ++i) {
     const BlockHash hash = ask.hashes[i];
     if (!has(hash)) continue;

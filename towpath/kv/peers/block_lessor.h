@@ -27,6 +27,8 @@ struct LessorOptions {
   TierIndex not_from = 0;  ///< the tier of what is leased itself; 0: there is none
   Duration lease = std::chrono::seconds(10);
   std::size_t most_blocks = 1024;  ///< granted at once, of all sessions
+  /// Of these, to one lessee: one that is stopped, or asks for all, leaves room for others.
+  std::size_t most_of_a_lessee = kMaxBlocksAsked;
   /// A lessee that has died, or is known no more; empty: each lives.
   std::function<bool(const AgentIdentity&)> is_gone{};
 };
@@ -55,10 +57,12 @@ class BlockLessor {
   std::uint64_t ended_leases() const { return ended_leases_; }
 
  private:
+  std::size_t room_for(const AgentIdentity& lessee) const;
+
   struct Session {
     AgentIdentity lessee;
     std::vector<BlockHash> wanted;
-    std::vector<BlockHash> not_now;   // beyond most_blocks
+    std::vector<BlockHash> not_now;   // beyond room_for()
     std::optional<Promotion> coming;  // nothing: answered
     std::vector<BlockRef> held{};
     Instant end{0};

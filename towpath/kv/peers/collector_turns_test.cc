@@ -1,4 +1,5 @@
-// Whose blocks a BlockCollector takes first, from a tier that is a test's.
+// Whose blocks a BlockCollector takes first, from a tier that is a test's; and to whom a
+// BlockLessor grants them.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -7,6 +8,7 @@
 #include <gmock/gmock.h>
 
 #include <towpath/kv/peers/block_collector.h>
+#include <towpath/kv/peers/block_lessor.h>
 #include <towpath/kv/tiers/cache_fixture.h>
 #include <towpath/kv/tiers/memory_tier_fixture.h>
 
@@ -131,6 +133,30 @@ TEST_F(CollectorTurnsTest, what_another_peer_would_be_asked_for_by_now_waits_wit
   tier_->is_slow = false;
   take_all();
   EXPECT_EQ(collector_->figures().collected, 12U);
+}
+
+TEST_F(CollectorTurnsTest, a_lessee_that_keeps_all_it_was_granted_leaves_room_for_another) {
+  open();
+  make_all(1, 5);
+  BlockLessor lessor({.clock = &clock_,
+                      .block_directory = block_directory_.get(),
+                      .most_blocks = 5,
+                      .most_of_a_lessee = 3},
+                     *cache_);
+  const auto answer_to = [&](const AgentIdentity& lessee, const PeerMessage& ask) {
+    lessor.ask(lessee, ask);
+    (void)cache_->progress();
+    return lessor.take_answers().at(0).message;
+  };
+  const AgentIdentity stopped{"stopped", 1}, other{"other", 2};
+  const PeerMessage all{.session = 1, .hashes = {1, 2, 3, 4}};
+  const PeerMessage some = answer_to(stopped, all);
+  EXPECT_EQ(some.granted.size(), 3U);
+  EXPECT_THAT(some.not_now, ::testing::ElementsAre(4U));
+  EXPECT_TRUE(answer_to(stopped, {.session = 2, .hashes = {5}}).granted.empty());
+  EXPECT_EQ(answer_to(other, all).granted.size(), 2U) << "what is left of all";
+  lessor.release(stopped, 1);
+  EXPECT_EQ(answer_to(stopped, {.session = 3, .hashes = {5}}).granted.size(), 1U);
 }
 
 }  // namespace
