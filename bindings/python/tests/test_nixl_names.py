@@ -1,7 +1,9 @@
 """What `nixl` and its modules offer by name, logging, handles as text, questions, memory views."""
+import copy
 import itertools
 import logging
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -51,6 +53,18 @@ def test_numbers_are_names_as_text():
                          (bind.NIXL_WRITE, "nixl_xfer_op_t.NIXL_WRITE")):
         assert str(number) == f"{number}" == "%s" % number == text
         assert repr(number) == f"<{text}: {int(number)}>"
+
+
+def test_numbers_are_true_and_equal_to_none_of_another_enumeration():
+    assert bind.NIXL_SUCCESS and bind.DRAM_SEG and bind.NIXL_READ and bind.NIXL_IN_PROG and bind.VRAM_SEG
+    assert (None or bind.DRAM_SEG or bind.VRAM_SEG) is bind.DRAM_SEG
+    assert bind.NIXL_SUCCESS == 0 and 0 == bind.NIXL_SUCCESS and not bind.NIXL_SUCCESS != 0
+    assert bind.DRAM_SEG != bind.NIXL_READ and not bind.NIXL_READ == bind.DRAM_SEG
+    assert bind.DRAM_SEG == bind.nixl_mem_t(0) != bind.VRAM_SEG and bind.DRAM_SEG != "DRAM_SEG"
+    counts = {bind.NIXL_SUCCESS: "no", bind.DRAM_SEG: "host", bind.NIXL_READ: "read"}
+    assert len(counts) == 3 and {bind.FILE_SEG: "file"}[4] == "file" and hash(bind.FILE_SEG) == hash(4)
+    for number in (bind.NIXL_SUCCESS, bind.FILE_SEG, bind.NIXL_ERR_BACKEND):
+        assert pickle.loads(pickle.dumps(number)) == copy.deepcopy(number) == number
 
 
 def test_logging_is_set_up_as_nixl_does(monkeypatch, log_lines):

@@ -5,7 +5,21 @@ from towpath import errors
 
 
 class _Named(enum.IntEnum):
-    """As text its name, as NIXL's numbers are: "nixl_status_t.NIXL_SUCCESS". Python's are digits since 3.11."""
+    """As text its name, as NIXL's numbers are: "nixl_status_t.NIXL_SUCCESS". Python's are digits since 3.11.
+    As there, each is true, NIXL_SUCCESS too, and equal to its number, but to no name of another enumeration."""
+
+    def __bool__(self):
+        return True
+
+    def __eq__(self, other):
+        if isinstance(other, _Named) and type(other) is not type(self):
+            return False
+        return int.__eq__(self, other)
+
+    def __ne__(self, other):
+        return not self == other
+
+    __hash__ = int.__hash__
 
     def __str__(self):
         return f"{type(self).__name__}.{self.name}"
