@@ -163,6 +163,8 @@ py::class_<List> bind(py::module_& module, const char* name, const char* says) {
       .def("descCount", [](const List& self) { return self.items->size(); })
       .def("isEmpty", [](const List& self) { return self.items->empty(); })
       .def("__len__", [](const List& self) { return self.items->size(); })
+      // NIXL's lists have no length: `if descs:` asks there whether there is one.
+      .def("__bool__", [](const List&) { return true; })
       .def("__getitem__",
            [](const List& self, std::int64_t index) {
              return write((*self.items)[position(self, index)]);

@@ -341,7 +341,7 @@ def test_lists_change_compare_and_pickle():
         with pytest.raises(TypeError):
             descs[0] = (1,)
         descs.clear()
-        assert descs.isEmpty()
+        assert descs.isEmpty() and descs
     assert lists[1].getType() is bind.FILE_SEG
     assert bind.nixlRegDList(bind.FILE_SEG, [(1, 2, 3, "p")])[0] == (1, 2, 3, b"p")
     assert bind.nixlRegDList(bind.FILE_SEG, [(1, 2, 3, "p"), (4, 5, 6, "q")]).index((4, 5, 6, "another")) == 1
