@@ -1,5 +1,6 @@
 """What `nixl` and its modules offer by name, logging, handles as text, questions, memory views."""
 import copy
+import datetime
 import itertools
 import logging
 import os
@@ -65,6 +66,16 @@ def test_numbers_are_true_and_equal_to_none_of_another_enumeration():
     assert len(counts) == 3 and {bind.FILE_SEG: "file"}[4] == "file" and hash(bind.FILE_SEG) == hash(4)
     for number in (bind.NIXL_SUCCESS, bind.FILE_SEG, bind.NIXL_ERR_BACKEND):
         assert pickle.loads(pickle.dumps(number)) == copy.deepcopy(number) == number
+
+
+def test_parameters_of_the_bindings_are_called_as_nixls():
+    two = Two(capture_telemetry=True)
+    sides = [two.mine.get_xfer_descs(rows(side), "DRAM") for side in (two.here, two.there)]
+    handle = two.mine.initialize_xfer("WRITE", *sides, two.peer)
+    assert len(two.mine.agent.estimateXferCost(req_handle=handle._handle)) == 3
+    assert finish(two.mine, handle) == "DONE"
+    assert two.mine.agent.getXferTelemetry(reqh=handle._handle).totalBytes == BLOCK * COUNT
+    assert bind.nixlAgentConfig().etcdWatchTimeout == datetime.timedelta(seconds=5)
 
 
 def test_logging_is_set_up_as_nixl_does(monkeypatch, log_lines):

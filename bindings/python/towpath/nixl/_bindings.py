@@ -4,6 +4,7 @@ Handles are plain integers; failures are the twelve exceptions, with the library
 hint in them. Every call that may wait gives up the interpreter's lock (it happens in the
 extension).
 """
+import datetime
 import itertools
 
 from towpath import _towpath, errors
@@ -59,7 +60,7 @@ class nixlAgentConfig:
         self.captureTelemetry = capture_telemetry
         self.pthrDelay = pthr_delay
         self.lthrDelay = lthr_delay
-        self.etcdWatchTimeout = 5_000_000  # microseconds
+        self.etcdWatchTimeout = datetime.timedelta(seconds=5)
         self.transferTimeout = None
 
 
@@ -244,23 +245,23 @@ class nixlAgent(_towpath.NixlTransfers):
 
     # ---- transfers
 
-    def estimateXferCost(self, handle):
+    def estimateXferCost(self, req_handle):
         """(microseconds, margin, method). Where ways are measured (those of device memory, by their
         first transfers) the margin is how much longer than that the slowest trial took. Else it is 0:
         what a backend declares, or measures of itself, is one number without a spread."""
-        transfer = self.transfer_of(handle)
+        transfer = self.transfer_of(req_handle)
         for candidate in transfer.explain().candidates:
             if candidate.chosen and candidate.estimate_seconds > 0:
                 return (int(candidate.estimate_seconds * 1e6), int(candidate.margin_seconds * 1e6),
                         nixl_cost_t.NIXL_COST_ANALYTICAL_BACKEND)
         raise nixlNotSupportedError("NIXL_ERR_NOT_SUPPORTED: the cost of this transfer is not known")
 
-    def getXferTelemetry(self, handle):
-        transfer = self.transfer_of(handle)
+    def getXferTelemetry(self, reqh):
+        transfer = self.transfer_of(reqh)
         if not self._captures:
             raise nixlNoTelemetryError("NIXL_ERR_NO_TELEMETRY: figures were not asked for (hint: "
                                        "capture_telemetry, or NIXL_TELEMETRY_ENABLE=y)")
-        self.getXferStatus(handle)  # raises that it was not posted, and why it failed
+        self.getXferStatus(reqh)  # raises that it was not posted, and why it failed
         with translated:
             report = transfer.report()
         post = max(1, round(report.post_us))
