@@ -1,7 +1,5 @@
 #include "bindings/python/src/nixl_memory.h"
 
-#include <algorithm>
-#include <cstdint>
 #include <utility>
 
 #include <towpath/core/format.h>
@@ -9,22 +7,11 @@
 namespace towpath::python {
 namespace {
 
-bool is_in_none_but(const memory::Registration& registration,
-                    const std::vector<std::string>& backends) {
-  if (backends.empty()) return true;
-  return std::ranges::all_of(registration.backends(), [&](const std::string& name) {
-    return std::ranges::find(backends, name) != backends.end();
-  });
-}
-
-Status not_registered(MemoryKind kind, const Descriptor& where,
-                      const std::vector<std::string>& backends) {
-  std::string with;
-  for (const std::string& name : backends) with.append(with.empty() ? " with " : ", ").append(name);
-  return error(
-      Code::not_found,
-      cat(to_string(kind, where), " is not registered", with, backends.empty() ? "" : " alone"),
-      "name it as it was registered: address, length and device");
+Status not_registered(MemoryKind kind, const Descriptor& where, bool with_all) {
+  return error(Code::not_found,
+               cat(to_string(kind, where), " is not registered",
+                   with_all ? " with each of these backends" : ""),
+               "name it as it was registered: address, length and device");
 }
 
 }  // namespace
@@ -37,33 +24,55 @@ std::size_t NixlMemory::home_of(MemoryKind kind, const Descriptor& where) noexce
   return mixed ^ (mixed >> 29U) ^ static_cast<std::uint64_t>(kind);
 }
 
-void NixlMemory::add(MemoryKind kind, const std::vector<Descriptor>& places, Registrations made) {
+void NixlMemory::add(BackendNumber backend, MemoryKind kind, const std::vector<Descriptor>& places,
+                     Registrations made) {
   run::MutexLock lock(mutex_);
   table_.make_room(made.size());
-  put(kind, places, std::move(made));
-}
-
-void NixlMemory::put(MemoryKind kind, const std::vector<Descriptor>& places, Registrations made) {
   for (std::size_t i = 0; i < made.size(); ++i)
-    table_.put({kind, places[i], std::move(made[i]), true});
+    table_.put({kind, backend, places[i], std::move(made[i]), true});
 }
 
-Result<NixlMemory::Registrations> NixlMemory::take(MemoryKind kind,
-                                                   const std::vector<Descriptor>& places,
-                                                   const std::vector<std::string>& backends) {
-  Registrations taken;
-  taken.reserve(places.size());
+void NixlMemory::put_back(MemoryKind kind, const std::vector<Descriptor>& places, Taken taken) {
   run::MutexLock lock(mutex_);
-  for (const Descriptor& where : places) {
-    Entry* const found = table_.find(home_of(kind, where), [&](const Entry& one) {
-      return one.where == where && one.kind == kind && is_in_none_but(one.registration, backends);
-    });
-    if (found != nullptr) {
-      taken.push_back(table_.take_out(*found).registration);
-      continue;
+  table_.make_room(taken.registrations.size());
+  put(kind, places, std::move(taken));
+}
+
+void NixlMemory::put(MemoryKind kind, const std::vector<Descriptor>& places, Taken taken) {
+  for (std::size_t i = 0; i < taken.registrations.size(); ++i) {
+    const auto& [place, backend] = taken.from[i];
+    table_.put({kind, backend, places[place], std::move(taken.registrations[i]), true});
+  }
+}
+
+bool NixlMemory::take(MemoryKind kind, const Descriptor& where, BackendNumber backend,
+                      Registrations& into) {
+  Entry* const found = table_.find(home_of(kind, where), [&](const Entry& one) {
+    return one.where == where && one.kind == kind && one.backend == backend;
+  });
+  if (found == nullptr) return false;
+  into.push_back(table_.take_out(*found).registration);
+  return true;
+}
+
+Result<NixlMemory::Taken> NixlMemory::take(MemoryKind kind, const std::vector<Descriptor>& places,
+                                           const std::vector<BackendNumber>& backends,
+                                           Wanted wanted) {
+  Taken taken;
+  taken.registrations.reserve(places.size() * backends.size());
+  taken.from.reserve(places.size() * backends.size());
+  run::MutexLock lock(mutex_);
+  for (std::size_t place = 0; place < places.size(); ++place) {
+    std::size_t found = 0;
+    for (const BackendNumber backend : backends) {
+      if (!take(kind, places[place], backend, taken.registrations)) continue;
+      taken.from.push_back({place, backend});
+      ++found;
     }
+    const bool with_all = wanted == Wanted::of_each_backend;
+    if (found >= (with_all ? backends.size() : 1)) continue;
     put(kind, places, std::move(taken));
-    return not_registered(kind, where, backends);
+    return not_registered(kind, places[place], with_all);
   }
   return taken;
 }

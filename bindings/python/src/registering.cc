@@ -137,31 +137,59 @@ std::vector<memory::SharedRegion> regions_of(MemoryKind kind, const ItemsByPlace
   return regions;
 }
 
-void register_nixl_list(const PyAgent& self, const RegList& list, const std::vector<Name>& backends,
-                        bool any_of_named) {
+/// A backend of NIXL's by its handle, and the types that serve it, each in the others' place.
+using NixlTaker = std::pair<NixlMemory::BackendNumber, std::vector<std::string>>;
+
+Status no_taker(MemoryKind kind) {
+  return error(Code::not_found, cat("no backend of this agent takes ", name_of(kind), " memory"),
+               "create one that does before registering");
+}
+
+/// With each of `takers`; with those that take it, and that is at least one, unless `all_of_them`.
+void register_nixl_list(const PyAgent& self, const RegList& list,
+                        const std::vector<NixlTaker>& takers, bool all_of_them) {
+  using Made = std::pair<NixlMemory::BackendNumber, NixlMemory::Registrations>;
   const auto kept = list.items.get();
   const ItemsByPlace items = by_place(list.kind, *kept);
   std::vector<memory::SharedRegion> regions = regions_of(list.kind, items);
-  const memory::RegisterOptions options{.backends = to_strings(backends),
-                                        .any_of_named = any_of_named};
+  if (regions.empty()) return self.check_open();
   check(self.in_home([&](Home& home) -> Status {
-    TOWPATH_TRY(auto made, home.node->agent().register_regions(std::move(regions), options));
-    home.nixl_memory.add(list.kind, places_of(items), std::move(made));
+    std::vector<Made> made;
+    Status refusal = no_taker(list.kind);
+    for (const NixlTaker& taker : takers) {
+      const bool is_last = &taker == &takers.back();
+      auto with = home.node->agent().register_regions(
+          is_last ? std::move(regions) : regions, {.backends = taker.second, .any_of_named = true});
+      if (with.ok())
+        made.emplace_back(taker.first, *std::move(with));
+      else if (refusal = with.status(); all_of_them)
+        return refusal;  // what was made goes with `made`
+    }
+    if (made.empty()) return refusal;
+    const std::vector<Descriptor> places = places_of(items);
+    for (auto& [backend, with] : made)
+      home.nixl_memory.add(backend, list.kind, places, std::move(with));
     return {};
   }));
 }
 
+/// From each of `backends`; from those that have it, and that is at least one, unless
+/// `all_of_them`.
 void deregister_nixl_list(const PyAgent& self, const RegList& list,
-                          const std::vector<Name>& backends) {
+                          const std::vector<NixlMemory::BackendNumber>& backends,
+                          bool all_of_them) {
+  using Wanted = NixlMemory::Wanted;
   const auto items = list.items.get();
-  const std::vector<std::string> names = to_strings(backends);
   check(self.in_home([&](Home& home) -> Status {
     const std::vector<Descriptor> places = places_of(by_place(list.kind, *items));
-    TOWPATH_TRY(auto taken, home.nixl_memory.take(list.kind, places, names));
-    Status released = home.node->agent().release(taken);
+    TOWPATH_TRY(
+        NixlMemory::Taken taken,
+        home.nixl_memory.take(list.kind, places, backends,
+                              all_of_them ? Wanted::of_each_backend : Wanted::of_any_backend));
+    Status released = home.node->agent().release(taken.registrations);
     // A peer may still move bytes of it: let go of here, each would be waited for once more, and
     // nobody could name it again.
-    if (!released.ok()) home.nixl_memory.add(list.kind, places, std::move(taken));
+    if (!released.ok()) home.nixl_memory.put_back(list.kind, places, std::move(taken));
     return released;
   }));
 }
@@ -218,12 +246,12 @@ void bind_registering(py::class_<PyAgent>& type) {
           py::arg("device") = 0, py::arg("fd") = -1, py::arg("key") = Name(),
           py::arg("backends") = std::vector<Name>(), py::arg("owner") = py::none(),
           py::arg("any_of_named") = false)
-      .def("register_nixl_list", &register_nixl_list, "All of a nixlRegDList, or nothing.",
-           py::arg("list"), py::arg("backends"), py::arg("any_of_named"))
+      .def("register_nixl_list", &register_nixl_list,
+           "All of a nixlRegDList with each backend, tuples (handle, types), or nothing.",
+           py::arg("list"), py::arg("backends"), py::arg("all_of_them"))
       .def("deregister_nixl_list", &deregister_nixl_list,
-           "All of a nixlRegDList that was registered in none but `backends` (empty: any), or "
-           "nothing.",
-           py::arg("list"), py::arg("backends"))
+           "All of a nixlRegDList from backends, by their handles, or nothing.", py::arg("list"),
+           py::arg("backends"), py::arg("all_of_them"))
       .def("query_nixl_list", &query_nixl_list, py::arg("backend"), py::arg("list"))
       .def("query", &query, py::arg("backend"), py::arg("places"));
 }

@@ -14,7 +14,7 @@ import pytest
 
 import nixl
 from nixl import _bindings as bind
-from test_nixl import BLOCK, Two, make_agent, rows, two  # noqa: F401
+from test_nixl import BLOCK, Two, finish, make_agent, rows, two  # noqa: F401
 
 
 def test_a_released_transfer_moves_no_byte_any_more():
@@ -141,3 +141,42 @@ def test_what_releases_wrongly_at_the_end_is_reported_and_stops_nobody():
     finally:
         sys.unraisablehook = usual
     assert str(reported[0].exc_value) == "no 8"
+
+
+def test_memory_is_taken_back_from_one_backend_and_others_keep_it():
+    two = Two(backends=["SHM", "POSIX"])
+    two.mine.deregister_memory(two.registered, ["POSIX"])
+    here, there = (two.mine.get_xfer_descs(rows(memory), "DRAM") for memory in (two.here, two.there))
+    read = two.mine.initialize_xfer("READ", here, there, two.peer)
+    assert finish(two.mine, read) == "DONE" and (two.here == two.there).all()
+    two.there[:] = 0  # and the peer's keys, from before, are good
+    back = two.theirs.initialize_xfer("READ", there, here, two.mine.name)
+    assert finish(two.theirs, back) == "DONE" and (two.here == two.there).all() and two.there.any()
+    for backends in (["POSIX"], ["SHM", "POSIX"]):
+        with pytest.raises(bind.nixlNotFoundError, match="is not registered with each"):
+            two.mine.deregister_memory(two.registered, backends)
+    two.mine.deregister_memory(two.registered)
+    with pytest.raises(bind.nixlNotFoundError):
+        two.mine.deregister_memory(two.registered)
+    with pytest.raises(bind.nixlNotFoundError):
+        two.mine.prep_xfer_dlist("", here)
+
+
+def test_memory_that_backends_took_one_by_one_is_taken_back_from_all_at_once():
+    agent, memory = make_agent(backends=["SHM", "POSIX"]), numpy.zeros(BLOCK, numpy.uint8)
+    for backend in ("SHM", "POSIX"):
+        known = agent.register_memory(memory, backends=[backend, backend])
+    agent.deregister_memory(known)
+    for left in ((), ["SHM"], ["POSIX"]):
+        with pytest.raises(bind.nixlNotFoundError):
+            agent.deregister_memory(known, left)
+    for _ in range(2):
+        agent.register_memory(memory)
+    agent.deregister_memory(known)
+    agent.deregister_memory(known, ["SHM", "POSIX"])
+    with pytest.raises(bind.nixlNotFoundError):
+        agent.deregister_memory(known)
+    nothing = bind.nixlRegDList(bind.VRAM_SEG)
+    agent.register_memory(nothing)
+    with pytest.raises(bind.nixlNotFoundError, match="no backend of this agent takes"):
+        make_agent(backends=["POSIX"]).register_memory([(BLOCK, BLOCK, 0, "")], "BLOCK")

@@ -152,17 +152,25 @@ class nixlAgent(_towpath.NixlTransfers):
     # ---- memory
 
     def registerMem(self, descs, backends=()):
-        """All of the list or nothing."""
-        replaceable = len(backends or ()) == 1  # what serves one backend serves in one another's place
+        """All of the list or nothing, with each of `backends`; with none named, with those that take it."""
+        takers = [(handle, self._backends[handle]["types"]) for handle in self._asked(descs, backends)]
         with translated:
-            self._agent.register_nixl_list(descs, self._types(backends), replaceable)
+            self._agent.register_nixl_list(descs, takers, bool(backends))
         return nixl_status_t.NIXL_SUCCESS
 
     def deregisterMem(self, descs, backends=()):
-        """Exact matches only; when one is missing, nothing is taken back."""
+        """Exact matches only; when one is missing, nothing is taken back. From each of `backends`, and the others
+        keep it; with none named, from all that have it."""
         with translated:
-            self._agent.deregister_nixl_list(descs, self._types(backends))
+            self._agent.deregister_nixl_list(descs, self._asked(descs, backends), bool(backends))
         return nixl_status_t.NIXL_SUCCESS
+
+    def _asked(self, descs, backends):
+        """Handles: these, each once, else of all that take the memory."""
+        if backends:
+            return list(dict.fromkeys(backends))
+        kind = getattr(descs, "kind", None)
+        return [handle for handle, known in self._backends.items() if kind in known["kinds"]]
 
     def queryMem(self, descs, backend):
         """For each descriptor a dict, or None where there is nothing."""
