@@ -3,11 +3,23 @@
 #include <string>
 #include <vector>
 
+#include <towpath/compat/nixl/backends.h>
+
 #include "bindings/nixl/call.h"
+#include "bindings/nixl/lists.h"
 #include "bindings/nixl/nixl_agent.h"
 
 using namespace towpath::nixl;
 using towpath::Bytes;
+using towpath::Status;
+
+namespace {
+
+Status check_asked(NixlAgent& nixl, nixl_capi_opt_args_t options) {
+  return check_notifications(nixl.agent(), types_of(backends_of(options)));
+}
+
+}  // namespace
 
 /// By sender; a map, whose names stay where they are.
 struct nixl_capi_notif_map_s {
@@ -29,16 +41,20 @@ struct nixl_capi_notif_map_s {
 extern "C" {
 
 nixl_capi_status_t nixl_capi_gen_notif(nixl_capi_agent_t agent, const char* remote_agent,
-                                       const void* data, size_t len, nixl_capi_opt_args_t) {
+                                       const void* data, size_t len,
+                                       nixl_capi_opt_args_t opt_args) {
   return call(given(agent, remote_agent) && (data != nullptr || len == 0), [&] {
-    return (*agent)->report((*agent)->agent().notify(remote_agent, lent_bytes(data, len)),
-                            "send a notification");
+    Status status = check_asked(*agent->nixl, opt_args);
+    if (status.ok()) status = (*agent)->agent().notify(remote_agent, lent_bytes(data, len));
+    return (*agent)->report(status, "send a notification");
   });
 }
 
 nixl_capi_status_t nixl_capi_get_notifs(nixl_capi_agent_t agent, nixl_capi_notif_map_t notif_map,
-                                        nixl_capi_opt_args_t) {
+                                        nixl_capi_opt_args_t opt_args) {
   return call(given(agent, notif_map), [&] {
+    if (const Status status = check_asked(*agent->nixl, opt_args); !status.ok())
+      return (*agent)->report(status, "get notifications");
     (*agent)->help();
     for (auto& notification : (*agent)->agent().take_notifications())
       notif_map->add(std::move(notification));

@@ -137,10 +137,30 @@ static void an_agent_talks_to_itself(void) {
   close_side(&self);
 }
 
+static void a_backend_that_reaches_no_peer_is_asked_for_none(void) {
+  struct side side = open_side("sender", "posix");
+  nixl_capi_notif_map_t map = NULL;
+  OK(nixl_capi_create_notif_map(&map));
+  BACKEND(nixl_capi_gen_notif(side.agent, "sender", "x", 1, side.args));
+  BACKEND(nixl_capi_get_notifs(side.agent, map, side.args));
+  OK(nixl_capi_get_notifs(side.agent, map, NULL));
+  nixl_capi_backend_t other = add_backend(side.agent, peer_plugin());
+  OK(nixl_capi_opt_args_add_backend(side.args, other));
+  OK(nixl_capi_gen_notif(side.agent, "sender", "to myself", 9, side.args));
+  OK(nixl_capi_get_notifs(side.agent, map, side.args));
+  CHECK(wait_notifications(side.agent, map, "sender", 1));
+  CHECK(says(map, 0, "to myself"));
+  OK(nixl_capi_destroy_backend(other));
+  OK(nixl_capi_destroy_notif_map(map));
+  close_side(&side);
+}
+
 const struct test_case notification_cases[] = {
     {"notification.messages_arrive_in_order", messages_arrive_in_order},
     {"notification.a_transfer_brings_the_message_that_it_was_given_last",
      a_transfer_brings_the_message_that_it_was_given_last},
     {"notification.notifications_refuse_nulls", notifications_refuse_nulls},
     {"notification.an_agent_talks_to_itself", an_agent_talks_to_itself},
+    {"notification.a_backend_that_reaches_no_peer_is_asked_for_none",
+     a_backend_that_reaches_no_peer_is_asked_for_none},
     {NULL, NULL}};

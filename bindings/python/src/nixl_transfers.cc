@@ -6,6 +6,7 @@
 
 #include <pybind11/stl.h>
 
+#include <towpath/compat/nixl/backends.h>
 #include <towpath/compat/nixl/release.h>
 #include <towpath/core/format.h>
 
@@ -36,13 +37,16 @@ py::object backends_of(const Given& given, std::size_t backends) {
   return given.has(backends) ? py::object(py::tuple(given.object(backends))) : py::object();
 }
 
+std::vector<std::string> types_of(const Given& given, const py::object& backends) {
+  return py::cast<std::vector<std::string>>(given.self().attr("_types")(backends));
+}
+
 /// What is asked for with a transfer, but for the indices.
 agent::TransferOptions options_of(const Given& given, std::size_t message,
                                   const py::object& backends) {
   agent::TransferOptions options;
   if (given.has(message)) options.notification = py::cast<Blob>(given[message]).value;
-  if (backends)
-    options.backends = py::cast<std::vector<std::string>>(given.self().attr("_types")(backends));
+  if (backends) options.backends = types_of(given, backends);
   return options;
 }
 
@@ -253,8 +257,15 @@ py::object NixlTransfers::asked_of(const Given& given) {
 
 // ---- notifications
 
+void NixlTransfers::check_notifications(const Given& given, std::size_t backends) const {
+  if (!given.has(backends)) return;
+  const std::vector<std::string> types = types_of(given, given.object(backends));
+  agent_.report([&](Agent& agent) { return nixl::check_notifications(agent, types); });
+}
+
 constexpr Signature kNotifications{"getNotifs", {"notif_map", "backends"}, 0};
 py::object NixlTransfers::notifications(const Given& given) {
+  check_notifications(given, 1);
   // Who asks helps, as in post().
   const auto come = agent_.call([](Agent& agent) {
     agent.progress();
@@ -277,6 +288,7 @@ constexpr Signature kNotify{"genNotif", {"remote_agent", "msg", "backends"}, 2};
 py::object NixlTransfers::notify(const Given& given) {
   const auto peer = py::cast<Name>(given[0]);
   const auto message = py::cast<Blob>(given[1]);
+  check_notifications(given, 2);
   agent_.report([&](Agent& agent) { return agent.notify(peer.value, message.value); });
   return success_;
 }

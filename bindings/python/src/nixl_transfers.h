@@ -53,6 +53,8 @@ class NixlTransfers {
     py::object backends;
   };
 
+  /// Raises where none of the backends that are asked for carries notifications.
+  void check_notifications(const Given& given, std::size_t backends) const;
   py::object add(const Name& peer, const Side& side, py::object backends);
   /// What a transfer names of one side. Owned for the time of a call: another thread may release it
   /// meanwhile.

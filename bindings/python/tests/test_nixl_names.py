@@ -68,6 +68,22 @@ def test_numbers_are_true_and_equal_to_none_of_another_enumeration():
         assert pickle.loads(pickle.dumps(number)) == copy.deepcopy(number) == number
 
 
+def test_a_backend_that_reaches_no_peer_is_asked_for_no_messages():
+    agent = make_agent(backends=["POSIX", "SHM"])
+    for ask in (agent.get_new_notifs, agent.update_notifs):
+        with pytest.raises(bind.nixlBackendError, match="posix carries no notifications"):
+            ask(["POSIX"])
+    with pytest.raises(bind.nixlBackendError, match="posix carries no notifications"):
+        agent.check_remote_xfer_done(agent.name, b"", ["POSIX"])
+    with pytest.raises(bind.nixlBackendError, match="posix carries no notifications"):
+        agent.send_notif(agent.name, b"to myself", "POSIX")
+    agent.send_notif(agent.name, b"to myself", "SHM")
+    got, deadline = {}, time.monotonic() + 60
+    while not got and time.monotonic() < deadline:
+        got = agent.get_new_notifs(["POSIX", "SHM"])
+    assert got == {agent.name: [b"to myself"]}
+
+
 def test_parameters_of_the_bindings_are_called_as_nixls():
     two = Two(capture_telemetry=True)
     sides = [two.mine.get_xfer_descs(rows(side), "DRAM") for side in (two.here, two.there)]

@@ -304,6 +304,16 @@ Result<std::vector<MemoryKind>> kinds_of(const agent::Agent& agent, const NixlBa
   return kinds;
 }
 
+Status check_notifications(const agent::Agent& agent, std::span<const std::string> types) {
+  if (types.empty()) return {};
+  for (const std::string& type : types) {
+    TOWPATH_TRY(const backend::Capabilities can, agent.capabilities(type));
+    if (can.notifications != backend::Notifications::none) return {};
+  }
+  return error(Code::unavailable, cat("backend ", types.front(), " carries no notifications"),
+               "name one that reaches peers, or none");
+}
+
 // As UCX reads it: names with commas, an auxiliary one with ":aux" behind, "^" in front for all but
 // these.
 bool shares_memory(std::string_view transports) {

@@ -115,6 +115,11 @@ std::vector<std::string> types_of(std::span<const NixlBackend> backends);
 /// `agent`).
 Result<std::vector<MemoryKind>> kinds_of(const agent::Agent& agent, const NixlBackend& backend);
 
+/// ok if one of these types carries notifications, or none is named. A message is the agent's,
+/// whichever backend brings it: those that are named only have to be able to. Errors: unavailable,
+/// not_found (one is none of `agent`).
+Status check_notifications(const agent::Agent& agent, std::span<const std::string> types);
+
 /// Whether UCX_TLS, or a list like it, leaves UCX a way through the memory of the host.
 bool shares_memory(std::string_view transports);
 
