@@ -50,6 +50,13 @@ agent::TransferOptions options_of(const Given& given, std::size_t message,
   return options;
 }
 
+/// Where no backend can move the bytes NIXL finds none.
+Result<agent::Transfer> or_not_found(Result<agent::Transfer> made) {
+  const Status why = made.status();
+  if (why.code() != Code::unsupported) return made;
+  return error(Code::not_found, std::string(why.message()), std::string(why.hint()));
+}
+
 /// For quiet, which a peer that answers lets come in a moment: an engine's thread waits.
 constexpr Duration kReleaseTimeout = std::chrono::seconds(1);
 
@@ -176,7 +183,7 @@ py::object NixlTransfers::make(const Given& given) {
   options.remote = remote.indices.selection();
   options.merge = !given.has(7);
   return add(agent_.ask([&](Agent& agent) {
-    return agent.make_transfer(op, *local.list, *remote.list, options);
+    return or_not_found(agent.make_transfer(op, *local.list, *remote.list, options));
   }),
              std::move(backends));
 }
@@ -193,7 +200,7 @@ py::object NixlTransfers::create(const Given& given) {
   py::object backends = backends_of(given, 5);
   const agent::TransferOptions options = options_of(given, 4, backends);
   return add(agent_.ask([&](Agent& agent) {
-    return create_transfer(agent, op, {local, remote, peer}, options);
+    return or_not_found(create_transfer(agent, op, {local, remote, peer}, options));
   }),
              std::move(backends));
 }

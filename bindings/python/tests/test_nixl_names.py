@@ -84,6 +84,16 @@ def test_a_backend_that_reaches_no_peer_is_asked_for_no_messages():
     assert got == {agent.name: [b"to myself"]}
 
 
+def test_a_transfer_that_no_backend_can_move_is_not_found():
+    two = Two(backends=["SHM", "POSIX"])
+    here, there = (two.mine.get_xfer_descs(rows(memory), "DRAM") for memory in (two.here, two.there))
+    local, remote = two.mine.prep_xfer_dlist("", here), two.mine.prep_xfer_dlist(two.peer, there)
+    for make in (lambda: two.mine.initialize_xfer("WRITE", here, there, two.peer, backends=["POSIX"]),
+                 lambda: two.mine.make_prepped_xfer("WRITE", local, [0], remote, [0], backends=["POSIX"])):
+        with pytest.raises(bind.nixlNotFoundError, match="no backend can write .*posix: it does not"):
+            make()
+
+
 def test_parameters_of_the_bindings_are_called_as_nixls():
     two = Two(capture_telemetry=True)
     sides = [two.mine.get_xfer_descs(rows(side), "DRAM") for side in (two.here, two.there)]
