@@ -65,7 +65,7 @@ std::vector<std::string> to_strings(const std::vector<Name>& names) {
 
 namespace {
 
-/// The bytes of a str, or of a bytes object; nothing for others.
+/// The bytes of a str, or of a bytes object or bytearray; nothing for others.
 std::optional<std::string> text_bytes(PyObject* source) {
   if (PyUnicode_Check(source) && PyUnicode_IS_COMPACT_ASCII(source)) {
     return std::string(reinterpret_cast<const char*>(PyUnicode_1BYTE_DATA(source)),
@@ -76,6 +76,10 @@ std::optional<std::string> text_bytes(PyObject* source) {
     bytes = py::reinterpret_steal<py::object>(
         PyUnicode_AsEncodedString(source, "utf-8", "surrogateescape"));
     if (!bytes) throw py::error_already_set();
+  }
+  if (PyByteArray_Check(source)) {
+    return std::string(PyByteArray_AS_STRING(source),
+                       static_cast<std::size_t>(PyByteArray_GET_SIZE(source)));
   }
   if (!PyBytes_Check(bytes.ptr())) return std::nullopt;
   return std::string(PyBytes_AS_STRING(bytes.ptr()),

@@ -19,7 +19,8 @@ namespace towpath::python {
 
 namespace py = pybind11;
 
-/// The name of an agent, a backend, a key: str (UTF-8, bytes that are none escaped) or bytes.
+/// The name of an agent, a backend, a key: str (UTF-8, bytes that are none escaped), bytes or
+/// bytearray.
 struct Name {
   std::string value;
 };
@@ -62,7 +63,7 @@ namespace pybind11::detail {
 
 template <>
 struct type_caster<towpath::python::Name> {
-  PYBIND11_TYPE_CASTER(towpath::python::Name, const_name("str | bytes"));
+  PYBIND11_TYPE_CASTER(towpath::python::Name, const_name("str | bytes | bytearray"));
   bool load(handle source, bool);
   static handle cast(const towpath::python::Name& from, return_value_policy, handle);
 };

@@ -94,6 +94,18 @@ def test_a_transfer_that_no_backend_can_move_is_not_found():
             make()
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray, bytes.decode])
+def test_names_and_what_descriptors_say_may_be_text_or_bytes(kind):
+    two = Two()
+    sides = [two.mine.get_xfer_descs(rows(side), "DRAM") for side in (two.here, two.there)]
+    peer = kind(two.theirs.name.encode())
+    assert finish(two.mine, two.mine.initialize_xfer("READ", *sides, peer)) == "DONE"
+    two.mine.make_connection(peer)
+    assert two.mine.check_remote_metadata(peer)
+    assert bind.nixlRegDList(bind.FILE_SEG, [(1, 2, 3, kind(b"path"))])[0] == (1, 2, 3, b"path")
+    assert bind.nixlRemoteDList(bind.DRAM_SEG, [(1, 2, 3, peer)])[0] == (1, 2, 3, two.theirs.name)
+
+
 def test_parameters_of_the_bindings_are_called_as_nixls():
     two = Two(capture_telemetry=True)
     sides = [two.mine.get_xfer_descs(rows(side), "DRAM") for side in (two.here, two.there)]

@@ -7,7 +7,7 @@ from towpath.errors import Error
 
 __version__: str
 
-Name = Union[str, bytes]
+Name = Union[str, bytes, bytearray]
 Blob = Union[bytes, bytearray, memoryview, str]
 Kind = Literal["system", "pinned", "device", "disk", "object", "block"]
 Op = Literal["read", "write"]

@@ -196,7 +196,7 @@ class nixlAgent(_towpath.NixlTransfers):
         return nixl_status_t.NIXL_SUCCESS
 
     def _peer(self, name):
-        name = name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name
+        name = name.decode("utf-8", "surrogateescape") if isinstance(name, (bytes, bytearray)) else name
         for peer in self._agent.peers():
             if peer["name"] == name:
                 return peer
