@@ -31,7 +31,10 @@ bool looks_like_tensor(const py::object& object) {
 }
 
 /// Another tensor of the same memory, where there can be one: this one may get other memory
-/// (`tensor.data = ...`), and would then keep nothing.
+/// (`tensor.data = ...`, `tensor.set_(...)`), and would then keep nothing. A storage that is
+/// resized frees its bytes under all of its tensors: what torch has against that, as numpy() does
+/// it, lasts for as long as the storage, which then could not be resized after it was taken back
+/// either.
 py::object keeper_of_tensor(const py::object& tensor) {
   return py::hasattr(tensor, "detach") ? py::object(tensor.attr("detach")()) : tensor;
 }

@@ -4,6 +4,7 @@
 // (cupy, jax), or looks like a torch tensor; and two kinds of memory of our own. Nothing is
 // imported for it, and numpy and torch need not be installed.
 // A registration holds a reference to the object, and so does the agent while bytes may still move.
+// Where the bytes lie is fixed meanwhile, but for a torch storage that its user resizes.
 // Thread: with the interpreter's lock.
 #pragma once
 

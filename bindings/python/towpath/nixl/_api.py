@@ -4,7 +4,8 @@ Duties, in the order of this file: configuration, handles, then of the agent: pl
 memory, connections and metadata, transfers, notifications.
 
 Memory that is registered as an object (array, tensor, bytearray) is kept alive until it is
-deregistered. Bare addresses are the caller's to keep alive.
+deregistered; a torch storage that is resized meanwhile is not. Bare addresses are the caller's to keep
+alive.
 """
 import enum
 import io
