@@ -39,13 +39,17 @@ _CONFIGS = ("config.json", "params.json", "hf_quant_config.json")
 _OF_TYPES = ("kv_cache_dtype", "mamba_ssm_dtype", "speculative_draft_kv_cache_dtype")
 
 
+def _digest_of_file(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
 def _types(args):
     """What the numbers in a page are, of whatever model."""
     said = {name: str(getattr(args, name, None)) for name in _OF_TYPES}
     scales = getattr(args, "quantization_param_path", None)
     if scales is not None and os.path.isfile(scales):
-        with open(scales, "rb") as file:
-            scales = hashlib.sha256(file.read()).hexdigest()
+        scales = _digest_of_file(scales)
     return {**said, "scales": scales}
 
 
@@ -57,8 +61,7 @@ def _weights(place):
     for name in _CONFIGS:
         path = os.path.join(place, name)
         if os.path.isfile(path):
-            with open(path, "rb") as file:
-                said.append([name, hashlib.sha256(file.read()).hexdigest()])
+            said.append([name, _digest_of_file(path)])
     return said
 
 
