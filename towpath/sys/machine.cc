@@ -27,19 +27,34 @@ Judged judge_kernel(std::string_view text) {
           .hint = enough ? "" : "use Linux 5.19 or newer; without, files go through threads"};
 }
 
-Judged judge_locked_memory(std::string_view limits) {
+/// With CAP_IPC_LOCK, of the first user namespace, what is pinned is not counted (capabilities(7)).
+bool is_exempt_from_locked_memory(const MachineRoot& root) {
+  constexpr std::uint64_t kIpcLock = 1ull << 14;
+  const auto status = read_text_file(root.proc + "/self/status");
+  const auto held = status.ok() ? line_after(*status, "CapEff:") : std::nullopt;
+  if (!held) return false;
+  const std::string_view digits = trimmed(*held);
+  std::uint64_t rights = 0;
+  (void)std::from_chars(digits.data(), digits.data() + digits.size(), rights, 16);
+  const auto users = read_text_file(root.proc + "/self/uid_map");
+  const bool is_first = !users.ok() || users->find("4294967295") != std::string::npos;
+  return is_first && (rights & kIpcLock) != 0;
+}
+
+Judged judge_locked_memory(std::string_view limits, bool is_exempt) {
   const auto line = line_after(limits, "Max locked memory");
   const std::string_view rest = line ? trimmed(*line) : std::string_view();
   const std::string_view soft = rest.substr(0, rest.find(' '));
   if (soft == "unlimited") return {.verdict = Verdict::yes, .reason = "unlimited"};
   const auto bytes = parse_number(soft);
   if (!bytes) return {.reason = "the limit of locked memory is not among the limits"};
-  const bool enough = *bytes >= kEnoughLockedBytes;
+  const bool enough = is_exempt || *bytes >= kEnoughLockedBytes;
   return {.verdict = enough ? Verdict::yes : Verdict::degraded,
-          .reason = cat("limited to ", format_bytes(*bytes)),
+          .reason = cat("limited to ", format_bytes(*bytes),
+                        is_exempt ? ", from which this process is exempt (CAP_IPC_LOCK)" : ""),
           .hint = enough ? ""
-                         : "ulimit -l unlimited (LimitMEMLOCK=infinity, --ulimit memlock=-1); "
-                           "without, large buffers are not registered (root is exempt)"};
+                         : "ulimit -l unlimited (LimitMEMLOCK=infinity, --ulimit memlock=-1), or "
+                           "CAP_IPC_LOCK; without, large buffers are not registered"};
 }
 
 Judged judge_huge_pages(std::string_view meminfo) {
@@ -88,7 +103,9 @@ Finding probe_locked_memory(const MachineRoot& root) {
   return ask_text({.question = "Can enough memory be pinned?",
                    .signal = cat("RLIMIT_MEMLOCK, against ", format_bytes(kEnoughLockedBytes)),
                    .source = root.proc + "/self/limits"},
-                  judge_locked_memory);
+                  [&](std::string_view limits) {
+                    return judge_locked_memory(limits, is_exempt_from_locked_memory(root));
+                  });
 }
 
 Finding probe_shared_memory(FileSystem& files, const MachineRoot& root) {

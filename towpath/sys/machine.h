@@ -34,7 +34,7 @@ std::optional<KernelRelease> parse_release(std::string_view text) noexcept;
 
 /// Linux 5.19 or newer: io_uring that can be quieted, 128/32 rings.
 Finding probe_kernel(const MachineRoot& root = {});
-/// How much memory may be pinned (RLIMIT_MEMLOCK).
+/// How much memory may be pinned (RLIMIT_MEMLOCK), unless the process is exempt (CAP_IPC_LOCK).
 Finding probe_locked_memory(const MachineRoot& root = {});
 /// Space for shared memory with a name; ours (memfd) has none and does not need it.
 Finding probe_shared_memory(FileSystem& files, const MachineRoot& root = {});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <towpath/core/format.h>
 #include <towpath/sys/machine.h>
 #include <towpath/sys/memory_file_system.h>
 #include <towpath/sys/numa.h>
@@ -56,6 +57,22 @@ TEST_F(MachineTest, locked_memory_is_read_from_the_limits) {
   EXPECT_THAT(small.reason, HasSubstr("64 KiB"));
   EXPECT_THAT(small.hint, HasSubstr("ulimit -l"));
   EXPECT_EQ(finding_of("much").verdict, Verdict::unknown);
+}
+
+TEST_F(MachineTest, a_process_that_may_pin_everything_is_exempt_from_the_limit) {
+  constexpr const char* kAll = "         0          0 4294967295\n";
+  put("proc/self/limits", "Max locked memory     65536      65536      bytes\n");
+  auto verdict_of = [&](std::string_view rights, std::string_view users) {
+    put("proc/self/status", cat("CapPrm:\t0000000000004000\nCapEff:\t", rights, "\nCapBnd:\t0\n"));
+    put("proc/self/uid_map", users);
+    return probe_locked_memory(root_).verdict;
+  };
+  EXPECT_EQ(verdict_of("0000000000004000", kAll), Verdict::yes);
+  EXPECT_THAT(probe_locked_memory(root_).reason, HasSubstr("CAP_IPC_LOCK"));
+  EXPECT_EQ(verdict_of("000001fffeffffff", kAll), Verdict::yes);
+  EXPECT_EQ(verdict_of("00000000a80425fb", kAll), Verdict::degraded) << "a container's root";
+  EXPECT_EQ(verdict_of("000001ffffffffff", "0 1000 1\n"), Verdict::degraded) << "root of its own";
+  EXPECT_EQ(verdict_of("none", kAll), Verdict::degraded);
 }
 
 TEST_F(MachineTest, huge_pages_are_counted) {
