@@ -3,10 +3,12 @@
 nixl_wheel.py runs this with NIXL's own wheel and with towpath.nixl, and compares. An answer is a value
 that both must give alike, or the name of the exception; never an address or a text of either.
 """
+import copy
 import itertools
 import json
 import logging
 import os
+import pickle
 import time
 
 import nixl
@@ -73,6 +75,18 @@ def what_is_exported():
         if name.isupper() and not isinstance(getattr(nixl, name), (dict, str, bool))})
     call("numbers as text", lambda: {name: [f"{getattr(nixl, name)}", repr(getattr(nixl, name))] for name in NAMES
                                      if name.endswith("_SEG") or name in ("NIXL_IN_PROG", "NIXL_READ")})
+    def numbers(ask):
+        return lambda: {name: ask(getattr(nixl, name)) for name in NAMES
+                        if isinstance(getattr(nixl, name), (bind.nixl_status_t, bind.nixl_mem_t, bind.nixl_xfer_op_t))}
+
+    for name, ask in (("true", bool), ("equal to a number", lambda one: [one == int(one), int(one) == one, one != int(one)]),
+                      ("keys", lambda one: [{one: 1}.get(int(one)), hash(one) == hash(int(one))]),
+                      ("copied", lambda one: [copy.deepcopy(one) == one, pickle.loads(pickle.dumps(one)) == one]),
+                      ("called", lambda one: type(one)(int(one)) == one), ("indices", lambda one: one.__index__()),
+                      ("equal to others", lambda one: [one == other for other in (bind.NIXL_SUCCESS, None, "", one.name)])):
+        call(f"numbers as {name}", numbers(ask))
+    call("numbers, a memory type and an operation", lambda: [
+        bind.DRAM_SEG == bind.NIXL_READ, bind.NIXL_WRITE != bind.VRAM_SEG, len({bind.DRAM_SEG, bind.NIXL_READ})])
     call("errors", lambda: {name: getattr(nixl, name).__mro__[1].__name__ for name in NAMES if name.endswith("Error")})
 
     def level(said):
@@ -142,6 +156,35 @@ def backends():
     call("message over a backend that was not created", one.send_notif, "nobody", b"x", "SLATE")
 
 
+def taken_back():
+    """Of memory that two backends have, from one, and from both."""
+    memory = np.zeros(BLOCK, np.uint8)
+
+    def in_turn(*steps):
+        one, answers = agent("UCX", "POSIX"), []
+        known = one.get_reg_descs([(memory.ctypes.data, BLOCK, 0, "")], "DRAM")
+        for step, *backends in steps:
+            try:
+                answers.append(plain({"+": one.register_memory, "-": one.deregister_memory}[step](known, backends=backends)))
+            except Exception as error:
+                answers.append(type(error).__name__)
+        return answers
+
+    both, only, other = ("UCX", "POSIX"), ("UCX",), ("POSIX",)
+    for steps in ((("+",), ("-", *other), ("-", *only), ("-",)), (("+",), ("-", *other), ("-", *other)),
+                  (("+",), ("-", *only), ("-",), ("-",)), (("+", *both), ("-", *both), ("-",)),
+                  (("+", *only), ("-", *both), ("-",)), (("+", *only), ("-", *other), ("-", *only)),
+                  (("+", *only), ("+", *other), ("-",), ("-",)), (("+",), ("+",), ("-",), ("-", *both), ("-",)),
+                  (("-",),), (("-", *only),)):
+        call("taken back: " + " ".join(f"{step}{','.join(backends)}" for step, *backends in steps), in_turn, *steps)
+    two = Two()
+    known = two.mine.get_reg_descs([(two.here.ctypes.data, two.here.nbytes, 0, "")], "DRAM")
+    call("taken back from one, moved by the other", lambda: [two.mine.deregister_memory(known, ["POSIX"]), two.write()])
+    call("taken back with other words", two.mine.deregister_memory,
+         bind.nixlRegDList(bind.DRAM_SEG, [(*known[0][:3], "words")]))
+    call("taken back, moved", two.write)
+
+
 def no_bytes():
     one, memory = agent("UCX"), np.zeros(BLOCK, np.uint8)
     for name, address in (("null", 0), ("an address", memory.ctypes.data)):
@@ -167,6 +210,15 @@ class Two:
         for one, memory in ((self.mine, self.here), (self.theirs, self.there)):
             one.register_memory([(memory.ctypes.data, memory.nbytes, 0, "")], "DRAM")
         self.peer = self.mine.add_remote_agent(self.theirs.get_agent_metadata()).decode()
+
+    def lists(self):
+        return [self.mine.get_xfer_descs([(memory.ctypes.data, BLOCK, 0)], "DRAM") for memory in (self.here, self.there)]
+
+    def write(self, **options):
+        return self.finish(self.mine.initialize_xfer("WRITE", *self.lists(), self.peer, **options))
+
+    def got(self):
+        return wait(lambda: self.theirs.get_new_notifs() or self.mine.get_new_notifs() or None)
 
     def finish(self, handle):
         state = self.mine.transfer(handle)
@@ -256,6 +308,80 @@ def lists():
         call(f"memory of {backend}", lambda name=backend: sorted(one.get_plugin_mem_types(name)))
 
 
+def what_lists_hold():
+    for kind, rest in ((bind.nixlXferDList, ()), (bind.nixlRegDList, ("a",)), (bind.nixlRemoteDList, ("a",))):
+        def made(*rows, kind=kind, rest=rest):
+            one = kind(bind.DRAM_SEG, [(*row, *rest) for row in rows])
+            return [one[i] for i in range(one.descCount())]
+
+        name, good = kind.__name__, [(1, 2, 3, *rest), (4, 5, 6, *rest)]
+        call(f"{name}, true", lambda: [bool(kind(bind.DRAM_SEG)), bool(kind(bind.DRAM_SEG, good))])
+        call(f"{name}, compared", lambda: [kind(bind.DRAM_SEG, good) == other for other in (
+            kind(bind.DRAM_SEG, good), kind(bind.VRAM_SEG, good), kind(bind.DRAM_SEG, good[::-1]), None, good)])
+        call(f"{name}, changed", lambda: changed(kind(bind.DRAM_SEG, good), good[0]))
+        for what, row in (("numbers of numpy", (np.int64(1), np.uint8(2), np.int32(3))), ("truth", (True, 2, 3)),
+                          ("the largest", ((1 << 64) - 1, 2, 1 << 40))):
+            call(f"{name} of {what}", made, row)
+        for what, word in (("bytes", b"a\0b"), ("a bytearray", bytearray(b"a")), ("text", "\u00e9")):
+            call(f"{name} with {what}", made, (1, 2, 3), rest=(word,)[:len(rest)])
+        for what, items in (("nothing", None), ("lists", [[1, 2, 3, *rest]]), ("none", [None])):
+            call(f"{name} of {what}", kind, bind.DRAM_SEG, items)
+        call(f"{name} without a type", kind)
+        if rest and kind is bind.nixlRemoteDList:
+            continue
+        call(f"{name} copied", lambda: [copy.copy(kind(bind.DRAM_SEG, good)) == kind(bind.DRAM_SEG, good),
+                                        pickle.loads(pickle.dumps(kind(bind.DRAM_SEG))).descCount()])
+        for what, table in (("signed", np.array([[1, 2, 3]], np.int64)), ("no rows", np.zeros((0, 3), np.uint64)),
+                            ("a negative device", np.array([[1, 2, -1]], np.int64))):
+            call(f"{name}, table of {what}", lambda: kind(bind.DRAM_SEG, table).descCount())
+
+
+def changed(one, item):
+    one.append(item)
+    one.addDesc(item)
+    one[1] = item
+    one.remDesc(0)
+    before = [one[i] for i in range(one.descCount())]
+    one.clear()
+    return [before, one.isEmpty(), str(one.getType())]
+
+
+def what_is_asked_for():
+    two = Two(capture_telemetry=True)
+    for name, backends in (("one", ["UCX"]), ("a tuple", ("UCX",)), ("a set", {"UCX"}), ("both", ["UCX", "POSIX"]),
+                           ("one twice", ["UCX", "UCX"]), ("the wrong one", ["POSIX"]), ("one in small letters", ["ucx"]),
+                           ("a word", "UCX"), ("a number", 3), ("nothing", ())):
+        call(f"moved by {name}", two.write, backends=backends)
+        call(f"messages over {name}", two.theirs.get_new_notifs, backends)
+        call(f"prepared for {name}", lambda: two.mine.prep_xfer_dlist("", two.lists()[0], backends=backends)._released)
+    call("messages over what brings none", two.mine.update_notifs, ["POSIX"])
+    call("a message over what brings none", two.mine.agent.genNotif, two.peer, b"x", [two.mine.backends["POSIX"]])
+    for name, peer in (("bytes", two.peer.encode()), ("a bytearray", bytearray(two.peer.encode())), ("nobody", "nobody"),
+                       ("none", None), ("a number", 3)):
+        call(f"moved to {name}", lambda: two.finish(two.mine.initialize_xfer("WRITE", *two.lists(), peer)))
+    for name, sides in (("nothing", [bind.nixlXferDList(bind.DRAM_SEG)] * 2), ("a table", [np.zeros((1, 3), np.uint64)] * 2),
+                        ("more than there", [two.mine.get_xfer_descs([two.lists()[0][0]] * 2, "DRAM"), two.lists()[1]])):
+        call(f"moved {name}", two.mine.initialize_xfer, "WRITE", *sides, two.peer)
+    for operation in ("read", "", None, 0, b"WRITE"):
+        call(f"operation {operation!r}", two.mine.initialize_xfer, operation, *two.lists(), two.peer)
+    sides = two.mine.prep_xfer_dlist("", two.lists()[0]), two.mine.prep_xfer_dlist(two.peer, two.lists()[1])
+    for name, indices in (("a tuple", (0,)), ("a range", range(1)), ("a set", {0}), ("truth", [False]),
+                          ("64 bits", np.array([0])), ("numbers of numpy", [np.int64(0)]), ("a bytearray", bytearray(1)),
+                          ("every second", np.zeros(2, np.int32)[::2])):
+        call(f"indices, {name}", lambda: two.finish(two.mine.make_prepped_xfer("WRITE", sides[0], indices, sides[1], [0])))
+    for name, pair in (("swapped", sides[::-1]), ("of this agent", sides[:1] * 2), ("of the peer", sides[1:] * 2)):
+        call(f"sides, {name}", two.mine.make_prepped_xfer, "WRITE", pair[0], [0], pair[1], [0])
+    handle = two.mine.initialize_xfer("WRITE", *two.lists(), two.peer)
+    call("by name", lambda: [len(two.mine.agent.estimateXferCost(req_handle=handle._handle)), two.finish(handle)])
+    call("released again", lambda: [handle.release(), two.mine.release_xfer_handle(handle), handle._released])
+    for name, value in (("text", "hi"), ("bytes", b"hi"), ("a bytearray", bytearray(b"hi")), ("a number", 5),
+                        ("letters", "\u00e9")):
+        call(f"message with a transfer, {name}", lambda: [two.write(notif_msg=value), list(two.got().values())])
+    call("the map of messages", two.mine.agent.getNotifs, {"a": (b"x",)})
+    del two.mine
+    call("released after its agent", lambda: sides[0].release())
+
+
 def questions():
     two = Two(capture_telemetry=True)
     asked = two.mine.get_reg_descs([(0, 0, 0, __file__), (0, 0, 0, "/no/such")], "FILE")
@@ -305,7 +431,8 @@ def messages():
 
 
 def main():
-    for part in (what_is_exported, agents, backends, no_bytes, tables, lists, questions, messages):
+    for part in (what_is_exported, agents, backends, taken_back, no_bytes, tables, lists, what_lists_hold, what_is_asked_for,
+                 questions, messages):
         part()
     print(json.dumps({"call": "end", "answer": True}), flush=True)
     os._exit(0)  # NIXL's wheel dies by a signal in the destructors of its libraries

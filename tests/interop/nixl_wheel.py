@@ -21,6 +21,7 @@ TIMEOUT_S = 900
 
 NAMES_THE_ROW = "InvalidParam, with the number of the row and what is wrong with it, where NIXL says not found"
 VIEWS = "works: NIXL makes views of a GPU's memory alone, for transfers that it starts; ours are sides of transfers"
+NEGATIVE = "a ValueError that says which: a number below 0 is no device; of tuples NIXL refuses them as well"
 # Call -> why ours answers otherwise.
 ALLOWED = {
     "view of host memory": VIEWS,
@@ -31,6 +32,9 @@ ALLOWED = {
     "table of strides, no bytes": NAMES_THE_ROW,
     "table of strides, overlapping": NAMES_THE_ROW,
     "index negative": "an OverflowError, as for every number that is none of 32 bits",
+    "taken back: +UCX -UCX,POSIX -": "whole or not at all: NIXL takes it from UCX, and says that it found nothing",
+    "nixlXferDList, table of a negative device": NEGATIVE,
+    "nixlRegDList, table of a negative device": NEGATIVE,
     "table of strides of 32 bits": "a TypeError, as for every other table of integers; NIXL's is a ValueError",
 }
 
