@@ -57,6 +57,16 @@ Facts facts_of_tensor(const py::object& tensor) {
   return facts;
 }
 
+/// Whether there are references among the items ("O"). Names of fields stand between colons.
+bool holds_references(const char* format) {
+  bool in_name = false;
+  for (; format != nullptr && *format != 0; ++format) {
+    if (*format == ':') in_name = !in_name;
+    if (*format == 'O' && !in_name) return true;
+  }
+  return false;
+}
+
 Facts facts_of_buffer(const py::object& object) {
   const auto view = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(object.ptr()));
   if (!view) throw py::error_already_set();
@@ -65,6 +75,10 @@ Facts facts_of_buffer(const py::object& object) {
     raise(error(Code::invalid_argument, "the bytes are read-only, and a peer could write them",
                 "register a writable copy, as bytearray(...) or array.copy()"));
   if (PyBuffer_IsContiguous(buffer, 'A') == 0) raise(not_in_one_piece());
+  if (holds_references(buffer->format))
+    raise(error(Code::invalid_argument,
+                "the items are Python's objects, and a peer's bytes are none",
+                "register an array of numbers"));
   return {.address = address_of(buffer->buf),
           .length = static_cast<std::uint64_t>(buffer->len),
           .keep = view};

@@ -68,6 +68,8 @@ def test_memory_of_many_kinds_registers(alone, memory, size):
 @pytest.mark.parametrize("memory, error", [
     (b"read only", towpath.InvalidArgument),
     (bytearray(), towpath.InvalidArgument),
+    (numpy.array([[4096, 64, 0]], object), towpath.InvalidArgument),
+    (numpy.zeros(4, [("at", "i8"), ("what", "O")]), towpath.InvalidArgument),
     (numpy.zeros((4, 4))[:, ::2], towpath.InvalidArgument),
     (Exporter(numpy.zeros((4, 4))[:, ::2]), towpath.InvalidArgument),
     (Tensor(numpy.zeros(4), contiguous=False), towpath.InvalidArgument),
@@ -78,6 +80,10 @@ def test_memory_of_many_kinds_registers(alone, memory, size):
 def test_what_is_no_memory_is_refused(alone, memory, error):
     with pytest.raises(error):
         alone.register(memory)
+
+
+def test_an_item_may_have_any_name(alone):
+    assert alone.register(numpy.zeros(4, [("Offset", "i8"), ("O", "i4")])).size_bytes == 4 * 12
 
 
 def test_a_dropped_array_lives_while_it_is_registered(alone):
