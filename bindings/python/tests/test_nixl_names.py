@@ -116,6 +116,18 @@ def test_parameters_of_the_bindings_are_called_as_nixls():
     assert bind.nixlAgentConfig().etcdWatchTimeout == datetime.timedelta(seconds=5)
 
 
+def test_helpers_take_numbers_alone_and_no_bytes_below_none():
+    address = nixl.malloc_passthru(0)
+    nixl.ba_buf(address, 1)
+    nixl.ba_buf(address + 1, -1)
+    nixl.verify_transfer(address, address + 1, -1)
+    for ask in (lambda: nixl.ba_buf("word", 64), lambda: nixl.verify_transfer(address, None, 1), lambda: nixl.free_passthru("word"),
+                lambda: nixl.free_passthru(None), lambda: nixl.malloc_passthru(1.5), lambda: nixl.ba_buf(address, 1.5)):
+        with pytest.raises(TypeError):
+            ask()
+    nixl.free_passthru(address)
+
+
 def test_logging_is_set_up_as_nixl_does(monkeypatch, log_lines):
     assert set(nixl.LOGGING_CONFIG) >= {"version", "formatters", "handlers", "loggers"}
     nixl.setup_logging()
