@@ -116,6 +116,17 @@ def test_parameters_of_the_bindings_are_called_as_nixls():
     assert bind.nixlAgentConfig().etcdWatchTimeout == datetime.timedelta(seconds=5)
 
 
+def test_a_configuration_counts_as_it_is_when_an_agent_is_made():
+    conf = nixl_agent_config(backends=["SHM"])
+    assert conf.sync_mode is None and conf.for_binding().syncMode is bind.NIXL_THREAD_SYNC_NONE
+    conf.enable_listen = True
+    assert conf.for_binding().syncMode is bind.NIXL_THREAD_SYNC_STRICT
+    conf.sync_mode = nixl.nixl_thread_sync_t.NIXL_THREAD_SYNC_RW
+    assert conf.for_binding().syncMode is bind.NIXL_THREAD_SYNC_RW
+    conf.sync_mode, conf.enable_listen = None, False
+    nixl_agent(f"names-{next(numbers)}", conf)
+
+
 def test_helpers_take_numbers_alone_and_no_bytes_below_none():
     address = nixl.malloc_passthru(0)
     nixl.ba_buf(address, 1)

@@ -62,17 +62,17 @@ class nixl_agent_config:
         self.capture_telemetry = capture_telemetry
         self.num_threads = num_threads
         self.backends = list(backends)
-        strict = nixl_thread_sync_t.NIXL_THREAD_SYNC_STRICT
-        none = nixl_thread_sync_t.NIXL_THREAD_SYNC_NONE
-        self.sync_mode = sync_mode or (strict if enable_listen_thread else none)
+        self.sync_mode = sync_mode
         self.transfer_timeout = transfer_timeout
 
     def for_binding(self):
+        """As the fields are now: they may have been changed since."""
+        strict, none = nixl_thread_sync_t.NIXL_THREAD_SYNC_STRICT, nixl_thread_sync_t.NIXL_THREAD_SYNC_NONE
         config = nixlBind.nixlAgentConfig()
         config.useProgThread = self.enable_pthread
         config.useListenThread = self.enable_listen
         config.listenPort = self.port
-        config.syncMode = self.sync_mode.value
+        config.syncMode = (self.sync_mode or (strict if self.enable_listen else none)).value
         config.captureTelemetry = self.capture_telemetry
         config.transferTimeout = self.transfer_timeout
         return config
