@@ -105,6 +105,23 @@ std::vector<Registrations::Held::node_type> Registrations::take_out(
   return {};
 }
 
+std::vector<Registrations::Held::node_type> Registrations::take_out_everywhere(
+    MemoryKind kind, const nixl_capi_reg_dlist_s& list) {
+  const std::vector<std::string> known = known_backends();
+  std::vector<Held::node_type> taken;
+  for (const NamedEntry& entry : list.entries) {
+    const std::size_t before = taken.size();
+    for (const std::string& backend : known) {
+      auto node = held_.extract(key_of(backend, kind, entry.where));
+      if (!node.empty()) taken.push_back(std::move(node));
+    }
+    if (taken.size() > before) continue;
+    for (Held::node_type& node : taken) held_.insert(std::move(node));
+    return {};
+  }
+  return taken;
+}
+
 Status Registrations::release(agent::Agent& agent, std::vector<Held::node_type> taken) {
   std::vector<memory::Registration> going;
   going.reserve(taken.size());
@@ -139,7 +156,8 @@ Status Registrations::remove(agent::Agent& agent, const nixl_capi_reg_dlist_s& g
   bool missing = false;
   {
     run::MutexLock lock(mutex_);
-    for (const std::string& backend : backends.empty() ? known_backends() : names_of(backends)) {
+    if (backends.empty()) going = take_out_everywhere(kind, list);
+    for (const std::string& backend : names_of(backends)) {
       std::vector<Held::node_type> taken = take_out(backend, kind, list);
       missing = missing || taken.size() != list.entries.size();
       std::ranges::move(taken, std::back_inserter(going));
@@ -147,7 +165,7 @@ Status Registrations::remove(agent::Agent& agent, const nixl_capi_reg_dlist_s& g
   }
   const bool nothing = going.empty() && !list.entries.empty();
   TOWPATH_TRY(release(agent, std::move(going)));
-  if (nothing || (missing && !backends.empty()))
+  if (nothing || missing)
     return error(Code::not_found, "not all of these descriptors are registered",
                  "name them as they were registered: address, length and dev_id");
   return {};

@@ -2,8 +2,8 @@
 // address, length and device, to take it back; the same memory may be registered many times.
 //
 // Each descriptor is registered with each backend by itself, so that it can be taken back from one.
-// Invariants: for each backend a list is registered, and taken back, as a whole or not at all.
-// Thread: any.
+// Invariants: for each backend a list is registered as a whole or not at all, and taken back so
+// from those that are named. Thread: any.
 #pragma once
 
 #include <map>
@@ -32,7 +32,7 @@ class Registrations {
   /// memory, at least one of them. Errors: not_found (no backend takes it, or is called so), or why
   /// one refused.
   Status add(const Where& where, const nixl_capi_reg_dlist_s& given, const telemetry::Log& log);
-  /// From each of `backends`; with none named, from every backend that holds all of the list.
+  /// From each of `backends`; with none named, of each descriptor what every backend has of it.
   /// Errors: not_found, not_ready (bytes may still move: name the list again when they do not).
   Status remove(agent::Agent& agent, const nixl_capi_reg_dlist_s& given, const Backends& backends);
 
@@ -47,6 +47,10 @@ class Registrations {
   /// Those of the list, taken out of `held_`; nothing when one is missing.
   std::vector<Held::node_type> take_out(const std::string& backend, MemoryKind kind,
                                         const nixl_capi_reg_dlist_s& list) TOWPATH_REQUIRES(mutex_);
+  /// What any backend has of the list; nothing when none has one of its descriptors.
+  std::vector<Held::node_type> take_out_everywhere(MemoryKind kind,
+                                                   const nixl_capi_reg_dlist_s& list)
+      TOWPATH_REQUIRES(mutex_);
   /// What was taken out goes. On failure all of it comes back, with what of it was released: the
   /// list is named again as it was, and then nothing is left to do there.
   Status release(agent::Agent& agent, std::vector<Held::node_type> taken);

@@ -104,6 +104,25 @@ static void a_list_is_registered_as_a_whole(void) {
   close_side(&side);
 }
 
+static void what_backends_have_in_part_is_taken_back_from_all(void) {
+  struct side side = open_side("alone", peer_plugin());
+  nixl_capi_backend_t posix = add_backend(side.agent, "posix");
+  nixl_capi_reg_dlist_t first = reg_list(NIXL_CAPI_MEM_DRAM, memory, 16);
+  nixl_capi_reg_dlist_t second = reg_list(NIXL_CAPI_MEM_DRAM, memory + 4096, 16);
+  nixl_capi_reg_dlist_t both = reg_list(NIXL_CAPI_MEM_DRAM, memory, 16);
+  OK(nixl_capi_reg_dlist_add_desc(both, (uintptr_t)memory + 4096, 16, 0, NULL, 0));
+  OK(nixl_capi_register_mem(side.agent, first, NULL));
+  OK(nixl_capi_register_mem(side.agent, second, side.args)); /* not with posix */
+  OK(nixl_capi_deregister_mem(side.agent, both, NULL));
+  CHECK(!is_registered(side.agent, 0, 16) && !is_registered(side.agent, 4096, 16));
+  NOT_FOUND(nixl_capi_deregister_mem(side.agent, first, NULL));
+  OK(nixl_capi_destroy_reg_dlist(both));
+  OK(nixl_capi_destroy_reg_dlist(second));
+  OK(nixl_capi_destroy_reg_dlist(first));
+  OK(nixl_capi_destroy_backend(posix));
+  close_side(&side);
+}
+
 static void no_bytes_are_registered_and_taken_back(void) {
   struct side side = open_side("alone", peer_plugin());
   nixl_capi_reg_dlist_t list = reg_list(NIXL_CAPI_MEM_DRAM, memory, 0);
@@ -364,6 +383,8 @@ const struct test_case memory_cases[] = {
     {"memory.a_list_whose_bytes_may_still_move_is_named_again",
      a_list_whose_bytes_may_still_move_is_named_again},
     {"memory.a_list_is_registered_as_a_whole", a_list_is_registered_as_a_whole},
+    {"memory.what_backends_have_in_part_is_taken_back_from_all",
+     what_backends_have_in_part_is_taken_back_from_all},
     {"memory.no_bytes_are_registered_and_taken_back", no_bytes_are_registered_and_taken_back},
     {"memory.memory_that_no_backend_takes_is_not_registered",
      memory_that_no_backend_takes_is_not_registered},
