@@ -7,14 +7,10 @@
 #include <cstdint>
 
 #include <towpath/kv/eviction/frequency_sketch.h>
+#include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/run/mutex.h>
 
 namespace towpath::kv {
-
-struct AdmissionOptions {
-  std::uint64_t min_accesses = 1;  ///< 1: all blocks; at most FrequencySketch::kMost
-  std::uint8_t min_priority = 0;   ///< what is less urgent is never demoted
-};
 
 class Admission {
  public:

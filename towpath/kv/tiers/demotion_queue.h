@@ -10,15 +10,10 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/kv/blocks/block_handles.h>
+#include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/run/mutex.h>
 
 namespace towpath::kv {
-
-/// What the user says of a block that may go down.
-struct Demotion {
-  std::uint8_t priority = kUsualPriority;  ///< the higher, the sooner
-  std::uint64_t owner = 0;                 ///< a request, say: cancelled together; 0: nobody's
-};
 
 class DemotionQueue {
  public:

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include <towpath/kv/tiers/pace.h>
-#include <towpath/kv/tiers/tiered_cache.h>
+#include <towpath/kv/tiers/tiered_cache_core.h>
 
 namespace towpath::kv {
 
 /// A tier, and what was done with it.
-struct TieredCache::TierState {
+struct TieredCache::Core::TierState {
   std::unique_ptr<BlockTier> tier;
   std::size_t number = 0;  // in figures_.below
   std::size_t under_way = 0;
@@ -34,7 +34,7 @@ struct TieredCache::TierState {
 };
 
 /// A task of a tier. It stays where it is.
-struct TieredCache::TierRequest {
+struct TieredCache::Core::TierRequest {
   TierRequest(TierState& of, TierTask what) : tier(of), task(std::move(what)) {}
 
   TierState& tier;
@@ -44,7 +44,7 @@ struct TieredCache::TierRequest {
 };
 
 /// A block that is promoted.
-struct TieredCache::PromotionInFlight {
+struct TieredCache::Core::PromotionInFlight {
   PromotionQueue::Next wanted;
   std::optional<PartialBlock> slot{};
   ByteSpan aside{};      // where the slot is not in one piece, or a device's
@@ -57,7 +57,7 @@ struct TieredCache::PromotionInFlight {
 };
 
 /// A block that is demoted, to one tier or more.
-struct TieredCache::DemotionInFlight {
+struct TieredCache::Core::DemotionInFlight {
   WeakBlock block{};
   Demotion how{};
   SlotCopy copy{};                   // aside

@@ -8,6 +8,19 @@ namespace towpath::kv {
 
 using run::MutexLock;
 
+Promotion::Promotion(std::shared_ptr<State> state)
+    : wish_(std::make_shared<const Wish>(std::move(state))) {}
+
+Promotion::State& Promotion::state() const noexcept { return *wish_->state; }
+
+std::size_t Promotion::settled() const noexcept {
+  return state().settled.load(std::memory_order_acquire);
+}
+
+bool Promotion::ended() const noexcept { return settled() == state().blocks.size(); }
+
+void Promotion::cancel() noexcept { state().cancelled.store(true, std::memory_order_relaxed); }
+
 std::vector<Promoted> Promotion::take() {
   State& all = state();
   const MutexLock lock(all.mutex);

@@ -1,11 +1,5 @@
-// Promotion: blocks that are being promoted to the cache's pool, and what became of each.
-// PromotionQueue: those that are not done, most urgent first, and never more than so many blocks.
-//
-//   auto promotion = cache.promote(blocks);
-//   while (!promotion->ended()) cache.progress();
-//   for (Promoted& one : promotion->take()) ...   // a block, held; or why there is none
-//
-// Thread: any.
+// PromotionQueue: the promotions that are not done, most urgent first, and never more than so many
+// blocks. Thread: any.
 #pragma once
 
 #include <atomic>
@@ -18,53 +12,26 @@
 #include <vector>
 
 #include <towpath/core/result.h>
-#include <towpath/kv/blocks/block_handles.h>
+#include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/run/mutex.h>
 
 namespace towpath::kv {
 
-/// A block is there and held, or `status` says why not: not_found (no tier has it), corrupt (it was
-/// there, and is wrong: quarantined), exhausted (all slots are held), cancelled, or what reading
-/// failed with.
-struct Promoted {
-  BlockRef block;
-  Status status;
+struct Promotion::State {
+  std::vector<CachedBlock> blocks;
+  std::size_t begun = 0;               // under the queue's lock
+  std::atomic<bool> cancelled{false};  // a wish: no memory goes with it
+  // Release in end(), acquire in settled(): who sees the count sees the results.
+  std::atomic<std::size_t> settled{0};
+  run::Mutex mutex;
+  std::vector<std::optional<Promoted>> results TOWPATH_GUARDED_BY(mutex);  // by block
+  std::size_t taken TOWPATH_GUARDED_BY(mutex) = 0;
 };
 
-/// Copies share. When all are gone, it is cancelled.
-class Promotion {
- public:
-  /// Blocks that were decided about: the first of it, without a gap.
-  std::size_t settled() const noexcept { return state().settled.load(std::memory_order_acquire); }
-  bool ended() const noexcept { return settled() == state().blocks.size(); }
-  /// From now on no block is begun; what is under way ends soon; those that are left end as
-  /// cancelled.
-  void cancel() noexcept { state().cancelled.store(true, std::memory_order_relaxed); }
-  /// All that are settled and were not taken before, in order.
-  std::vector<Promoted> take();
-
- private:
-  friend class PromotionQueue;
-  struct State {
-    std::vector<CachedBlock> blocks;
-    std::size_t begun = 0;               // under the queue's lock
-    std::atomic<bool> cancelled{false};  // a wish: no memory goes with it
-    // Release in end(), acquire in settled(): who sees the count sees the results.
-    std::atomic<std::size_t> settled{0};
-    run::Mutex mutex;
-    std::vector<std::optional<Promoted>> results TOWPATH_GUARDED_BY(mutex);  // by block
-    std::size_t taken TOWPATH_GUARDED_BY(mutex) = 0;
-  };
-  /// That somebody still wants it.
-  struct Wish {
-    std::shared_ptr<State> state;
-    ~Wish() { state->cancelled.store(true, std::memory_order_relaxed); }
-  };
-  explicit Promotion(std::shared_ptr<State> state)
-      : wish_(std::make_shared<const Wish>(std::move(state))) {}
-  State& state() const noexcept { return *wish_->state; }
-
-  std::shared_ptr<const Wish> wish_;
+/// That somebody still wants it.
+struct Promotion::Wish {
+  std::shared_ptr<State> state;
+  ~Wish() { state->cancelled.store(true, std::memory_order_relaxed); }
 };
 
 class PromotionQueue {

@@ -61,8 +61,8 @@ std::vector<std::string> names_of(const std::string& pool,
 
 }  // namespace
 
-Result<std::unique_ptr<TieredCache>> TieredCache::make(Parts parts,
-                                                       const TieredCacheOptions& options) {
+Result<std::unique_ptr<TieredCache::Core>> TieredCache::Core::make(
+    Parts parts, const TieredCacheOptions& options) {
   TOWPATH_TRY(check(parts, options));
   TOWPATH_TRY(auto copier, SlotCopier::make(parts.layout, parts.device, options.copies_at_once));
   const std::uint64_t slots = std::min<std::uint64_t>(parts.layout.config().num_blocks, kNoSlot);
@@ -76,14 +76,14 @@ Result<std::unique_ptr<TieredCache>> TieredCache::make(Parts parts,
   TOWPATH_TRY(auto poller, run::Poller::open());
   for (const auto& tier : parts.below)
     if (tier->wait_fd() >= 0) TOWPATH_TRY(poller.add(tier->wait_fd(), tier->index()));
-  return std::unique_ptr<TieredCache>(
-      new TieredCache(std::move(parts), options, std::move(pool), std::move(copier),
-                      {std::move(waker), std::move(poller)}, block_bytes));
+  return std::unique_ptr<Core>(new Core(std::move(parts), options, std::move(pool),
+                                        std::move(copier), {std::move(waker), std::move(poller)},
+                                        block_bytes));
 }
 
-TieredCache::TieredCache(Parts parts, const TieredCacheOptions& options,
-                         std::unique_ptr<BlockPool> pool, std::unique_ptr<SlotCopier> copier,
-                         Alarm alarm, std::uint64_t block_bytes)
+TieredCache::Core::Core(Parts parts, const TieredCacheOptions& options,
+                        std::unique_ptr<BlockPool> pool, std::unique_ptr<SlotCopier> copier,
+                        Alarm alarm, std::uint64_t block_bytes)
     : clock_(parts.clock),
       block_directory_(parts.block_directory),
       layout_(std::move(parts.layout)),
@@ -106,7 +106,7 @@ TieredCache::TieredCache(Parts parts, const TieredCacheOptions& options,
   }
 }
 
-TieredCache::~TieredCache() {
+TieredCache::Core::~Core() {
   const MutexLock work(work_);
   cancel_all();
   meter_.waits(0, 0);
@@ -114,22 +114,22 @@ TieredCache::~TieredCache() {
 
 // What users ask ----------------------------------------------------------------------------------
 
-Result<std::vector<PartialBlock>> TieredCache::allocate(SlotId count, TenantId tenant) {
+Result<std::vector<PartialBlock>> TieredCache::Core::allocate(SlotId count, TenantId tenant) {
   auto slots = pool_->allocate(count, nullptr, tenant);
   if (slots.code() != Code::exhausted) return slots;
   const MutexLock nobody_copies(copying_);
   return pool_->allocate(count, nullptr, tenant);
 }
 
-Result<BlockRef> TieredCache::register_block(CompleteBlock&& block, const Demotion& how) {
+Result<BlockRef> TieredCache::Core::register_block(CompleteBlock&& block, const Demotion& how) {
   TOWPATH_TRY(BlockRef registered, pool_->register_block(std::move(block), how.priority));
   admission_.see(registered.hash());
   offer(registered, how);
   return registered;
 }
 
-TieredCache::Prefix TieredCache::match(std::span<const BlockHash> hashes,
-                                       const std::optional<Demotion>& how) {
+TieredCache::Prefix TieredCache::Core::match(std::span<const BlockHash> hashes,
+                                             const std::optional<Demotion>& how) {
   Prefix prefix{pool_->match(hashes)};
   for (const BlockRef& block : prefix.here) {
     if (below_.empty()) break;
@@ -140,7 +140,7 @@ TieredCache::Prefix TieredCache::match(std::span<const BlockHash> hashes,
   return prefix;
 }
 
-BlockRef TieredCache::find(BlockHash hash) {
+BlockRef TieredCache::Core::find(BlockHash hash) {
   BlockRef here = pool_->find(hash);
   (void)report_found(here ? 1 : 0, std::span(&hash, here ? 0 : 1));
   return here;
@@ -148,7 +148,7 @@ BlockRef TieredCache::find(BlockHash hash) {
 
 /// So many are here; how many of the others, which follow, lie below without a gap? Each is counted
 /// where it is reached fastest.
-std::size_t TieredCache::report_found(std::size_t here, std::span<const BlockHash> others) {
+std::size_t TieredCache::Core::report_found(std::size_t here, std::span<const BlockHash> others) {
   std::array<std::uint64_t, kMaxTiers + 1> counts{here};
   const auto is_at = [&](std::uint16_t tiers, std::size_t place) {
     return (tiers & 1U << (place == 0 ? 0 : below_[place - 1]->tier->index())) != 0;
@@ -166,11 +166,11 @@ std::size_t TieredCache::report_found(std::size_t here, std::span<const BlockHas
   return below;
 }
 
-bool TieredCache::lacks(const TierState& tier, BlockHash hash) const {
+bool TieredCache::Core::lacks(const TierState& tier, BlockHash hash) const {
   return (block_directory_.tiers_of(hash) & 1U << tier.tier->index()) == 0;
 }
 
-void TieredCache::offer(const BlockRef& block, const Demotion& how) {
+void TieredCache::Core::offer(const BlockRef& block, const Demotion& how) {
   const BlockHash hash = block.hash();
   const auto may_take = [&](const auto& it) {
     return it->tier->takes_blocks() && lacks(*it, hash);
@@ -180,12 +180,12 @@ void TieredCache::offer(const BlockRef& block, const Demotion& how) {
   enqueue(block, how);
 }
 
-void TieredCache::enqueue(const BlockRef& block, const Demotion& how) {
+void TieredCache::Core::enqueue(const BlockRef& block, const Demotion& how) {
   offer({pool_->weak(block), how, clock_.now()});
   wake();
 }
 
-void TieredCache::offer(const DemotionQueue::Waiting& waiting) {
+void TieredCache::Core::offer(const DemotionQueue::Waiting& waiting) {
   std::optional<DemotionQueue::Waiting> gone;
   (void)demotions_.offer(waiting, &gone);
   if (!gone) return;
@@ -194,7 +194,7 @@ void TieredCache::offer(const DemotionQueue::Waiting& waiting) {
 }
 
 /// For the next flush(), which is to keep what is here.
-void TieredCache::note_given_up(const DemotionQueue::Waiting& waiting) {
+void TieredCache::Core::note_given_up(const DemotionQueue::Waiting& waiting) {
   std::unordered_map<BlockHash, DemotionQueue::Waiting> all;
   {
     const MutexLock given_up(given_up_mutex_);
@@ -207,7 +207,7 @@ void TieredCache::note_given_up(const DemotionQueue::Waiting& waiting) {
   given_up_.merge(all);
 }
 
-std::vector<DemotionQueue::Waiting> TieredCache::take_given_up() {
+std::vector<DemotionQueue::Waiting> TieredCache::Core::take_given_up() {
   std::unordered_map<BlockHash, DemotionQueue::Waiting> all;
   {
     const MutexLock given_up(given_up_mutex_);
@@ -219,7 +219,7 @@ std::vector<DemotionQueue::Waiting> TieredCache::take_given_up() {
   return here;
 }
 
-void TieredCache::look(std::span<const BlockHash> hashes) {
+void TieredCache::Core::look(std::span<const BlockHash> hashes) {
   const MutexLock looks(looks_mutex_);
   for (const BlockHash hash : hashes)
     for (const auto& tier : below_) {
@@ -231,13 +231,14 @@ void TieredCache::look(std::span<const BlockHash> hashes) {
   wake();
 }
 
-Result<Promotion> TieredCache::promote(std::span<const CachedBlock> blocks, std::uint8_t priority) {
+Result<Promotion> TieredCache::Core::promote(std::span<const CachedBlock> blocks,
+                                             std::uint8_t priority) {
   Result<Promotion> promotion = promotions_.add({blocks.begin(), blocks.end()}, priority);
   wake();
   return promotion;
 }
 
-std::size_t TieredCache::cancel_demotions(std::uint64_t owner) {
+std::size_t TieredCache::Core::cancel_demotions(std::uint64_t owner) {
   const std::size_t cancelled = demotions_.cancel(owner);
   {
     const MutexLock given_up(given_up_mutex_);
@@ -247,7 +248,7 @@ std::size_t TieredCache::cancel_demotions(std::uint64_t owner) {
   return cancelled;
 }
 
-void TieredCache::drop(BlockHash hash) {
+void TieredCache::Core::drop(BlockHash hash) {
   const MutexLock work(work_);
   (void)pool_->drop(hash);
   for (PromotionInFlight& promotion : promoting_)
@@ -261,7 +262,7 @@ void TieredCache::drop(BlockHash hash) {
   }
 }
 
-bool TieredCache::progress() {
+bool TieredCache::Core::progress() {
   alarm_.waker->clear();  // before the look: what comes behind it wakes the next sleep
   const MutexLock work(work_);
   const bool moved = progress_tiers();
@@ -274,23 +275,23 @@ bool TieredCache::progress() {
   return moved || promoted || looked || begun || demoted || copied;
 }
 
-void TieredCache::wait_for_work(Duration most) {
+void TieredCache::Core::wait_for_work(Duration most) {
   const MutexLock work(work_);
   wait_for_any(most);
 }
 
-void TieredCache::wait_for_any(Duration most) {
+void TieredCache::Core::wait_for_any(Duration most) {
   if (copier_->wait()) return;
   for (const auto& tier : below_)
     if (tier->under_way > 0) return tier->tier->wait_for_work(most);
 }
 
 /// Pairs with idle(): a caller that has pushed work sees the sleeper, or the sleeper sees the work.
-void TieredCache::wake() const {
+void TieredCache::Core::wake() const {
   if (has_sleeper_.load(std::memory_order_seq_cst)) alarm_.waker->wake();
 }
 
-void TieredCache::idle(Duration most) {
+void TieredCache::Core::idle(Duration most) {
   constexpr Duration kNap = std::chrono::milliseconds(1);  // of tiers that have no descriptor
   if (!has_sleeper_.exchange(true, std::memory_order_seq_cst)) return;
   {
@@ -302,12 +303,12 @@ void TieredCache::idle(Duration most) {
   (void)alarm_.tiers.wait_beside(*alarm_.waker, most);
 }
 
-void TieredCache::wait_until_settled(std::uint32_t seen, Duration most) const {
+void TieredCache::Core::wait_until_settled(std::uint32_t seen, Duration most) const {
   (void)run::futex_wait(settled_, seen,
                         {.deadline = run::Deadline::after(sys::SystemClock(), most)});
 }
 
-Status TieredCache::flush() {
+Status TieredCache::Core::flush() {
   constexpr Duration kNap = std::chrono::milliseconds(10);
   const MutexLock work(work_);
   bool someone_rests = copies_rest();
@@ -329,43 +330,43 @@ Status TieredCache::flush() {
   return not_kept_;
 }
 
-void TieredCache::checkpoint() {
+void TieredCache::Core::checkpoint() {
   const MutexLock work(work_);
   for (const auto& tier : below_) tier->tier->checkpoint();
 }
 
 // Figures ----------------------------------------------------------------------------------------
 
-void TieredCache::failed(TierState& tier, const char* doing, const Status& status) {
+void TieredCache::Core::failed(TierState& tier, const char* doing, const Status& status) {
   const MutexLock figures(figures_mutex_);
   figures_.last_failure = status;
   ++figures_.below[tier.number].failed[cat(doing, ": ", name_of(status.code()))];
 }
 
-void TieredCache::copy_failed(const char* way, const Status& status) {
+void TieredCache::Core::copy_failed(const char* way, const Status& status) {
   const MutexLock figures(figures_mutex_);
   figures_.last_failure = status;
   ++figures_.failed_copies[cat(way, ": ", name_of(status.code()))];
 }
 
-void TieredCache::note_state() {
+void TieredCache::Core::note_state() {
   meter_.waits(promotions_.size(), demotions_.size());
   if (options_.quota_percent > 0) meter_.over_quota(pool_->evicted_over_quota());
   const MutexLock figures(figures_mutex_);
   for (const auto& tier : below_) figures_.below[tier->number].room = tier->tier->room();
 }
 
-void TieredCache::count(std::uint64_t TieredCacheFigures::*figure, std::uint64_t by) {
+void TieredCache::Core::count(std::uint64_t TieredCacheFigures::*figure, std::uint64_t by) {
   const MutexLock figures(figures_mutex_);
   figures_.*figure += by;
 }
 
-void TieredCache::count_quarantined(const std::string& where) {
+void TieredCache::Core::count_quarantined(const std::string& where) {
   const MutexLock figures(figures_mutex_);
   ++figures_.quarantined[where];
 }
 
-std::vector<TierCost> TieredCache::costs() const {
+std::vector<TierCost> TieredCache::Core::costs() const {
   std::vector<TierCost> all;
   for (const auto& tier : below_)
     if (const Duration one = tier->reading.per_block(); one > Duration{0})
@@ -373,7 +374,7 @@ std::vector<TierCost> TieredCache::costs() const {
   return all;
 }
 
-TieredCacheFigures TieredCache::figures() const {
+TieredCacheFigures TieredCache::Core::figures() const {
   TieredCacheFigures all;
   {
     const MutexLock figures(figures_mutex_);
@@ -391,5 +392,55 @@ TieredCacheFigures TieredCache::figures() const {
   all.cancelled += promotions_.cancelled();
   return all;
 }
+
+// The class that users see
+// -------------------------------------------------------------------------
+
+TieredCache::TieredCache(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+TieredCache::~TieredCache() = default;
+
+Result<std::unique_ptr<TieredCache>> TieredCache::make(Parts parts,
+                                                       const TieredCacheOptions& options) {
+  TOWPATH_TRY(auto core, Core::make(std::move(parts), options));
+  return std::unique_ptr<TieredCache>(new TieredCache(std::move(core)));
+}
+
+const layout::PhysicalLayout& TieredCache::layout() const noexcept { return core_->layout(); }
+BlockPool& TieredCache::pool() noexcept { return core_->pool(); }
+
+Result<std::vector<PartialBlock>> TieredCache::allocate(SlotId count, TenantId tenant) {
+  return core_->allocate(count, tenant);
+}
+Result<BlockRef> TieredCache::register_block(CompleteBlock&& block, const Demotion& how) {
+  return core_->register_block(std::move(block), how);
+}
+TieredCache::Prefix TieredCache::match(std::span<const BlockHash> hashes,
+                                       const std::optional<Demotion>& how) {
+  return core_->match(hashes, how);
+}
+BlockRef TieredCache::find(BlockHash hash) { return core_->find(hash); }
+void TieredCache::look(std::span<const BlockHash> hashes) { core_->look(hashes); }
+std::size_t TieredCache::looking() const noexcept { return core_->looking(); }
+Result<Promotion> TieredCache::promote(std::span<const CachedBlock> blocks, std::uint8_t priority) {
+  return core_->promote(blocks, priority);
+}
+void TieredCache::demote(const BlockRef& block) { core_->demote(block); }
+std::size_t TieredCache::cancel_demotions(std::uint64_t owner) {
+  return core_->cancel_demotions(owner);
+}
+void TieredCache::drop(BlockHash hash) { core_->drop(hash); }
+
+bool TieredCache::progress() { return core_->progress(); }
+void TieredCache::wait_for_work(Duration most) { core_->wait_for_work(most); }
+void TieredCache::idle(Duration most) { core_->idle(most); }
+std::uint32_t TieredCache::settled() const noexcept { return core_->settled(); }
+void TieredCache::wait_until_settled(std::uint32_t seen, Duration most) const {
+  core_->wait_until_settled(seen, most);
+}
+Status TieredCache::flush() { return core_->flush(); }
+void TieredCache::checkpoint() { core_->checkpoint(); }
+std::size_t TieredCache::waiting_demotions() const { return core_->waiting_demotions(); }
+TieredCacheFigures TieredCache::figures() const { return core_->figures(); }
+std::vector<TierCost> TieredCache::costs() const { return core_->costs(); }
 
 }  // namespace towpath::kv

@@ -21,31 +21,70 @@
 // out.
 #pragma once
 
-#include <atomic>
-#include <deque>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <towpath/core/clock.h>
 #include <towpath/kv/blocks/block_pool.h>
-#include <towpath/kv/tiers/admission.h>
 #include <towpath/kv/tiers/block_tier.h>
-#include <towpath/kv/tiers/demotion_queue.h>
-#include <towpath/kv/tiers/promotion.h>
-#include <towpath/kv/tiers/slot_copier.h>
 #include <towpath/layout/physical_layout.h>
-#include <towpath/run/poller.h>
-#include <towpath/run/waker.h>
+#include <towpath/memory/device_region.h>
 #include <towpath/telemetry/cache_meter.h>
 #include <towpath/telemetry/metrics.h>
 
 namespace towpath::kv {
+
+/// Which blocks are worth the wear of a tier below.
+struct AdmissionOptions {
+  std::uint64_t min_accesses = 1;  ///< 1: all blocks; at most FrequencySketch::kMost
+  std::uint8_t min_priority = 0;   ///< what is less urgent is never demoted
+};
+
+/// What the user says of a block that may go down.
+struct Demotion {
+  std::uint8_t priority = kUsualPriority;  ///< the higher, the sooner
+  std::uint64_t owner = 0;                 ///< a request, say: cancelled together; 0: nobody's
+};
+
+/// A block is there and held, or `status` says why not: not_found (no tier has it), corrupt (it was
+/// there, and is wrong: quarantined), exhausted (all slots are held), cancelled, or what reading
+/// failed with.
+struct Promoted {
+  BlockRef block;
+  Status status;
+};
+
+/// Blocks that are being promoted to the cache's pool, and what became of each.
+///
+///   auto promotion = cache.promote(blocks);
+///   while (!promotion->ended()) cache.progress();
+///   for (Promoted& one : promotion->take()) ...   // a block, held; or why there is none
+///
+/// Copies share. When all are gone, it is cancelled. Thread: any.
+class Promotion {
+ public:
+  /// Blocks that were decided about: the first of it, without a gap.
+  std::size_t settled() const noexcept;
+  bool ended() const noexcept;
+  /// From now on no block is begun; what is under way ends soon; those that are left end as
+  /// cancelled.
+  void cancel() noexcept;
+  /// All that are settled and were not taken before, in order.
+  std::vector<Promoted> take();
+
+ private:
+  friend class PromotionQueue;
+  struct State;
+  struct Wish;
+  explicit Promotion(std::shared_ptr<State> state);
+  State& state() const noexcept;
+
+  std::shared_ptr<const Wish> wish_;
+};
 
 struct TieredCacheOptions {
   PolicyKind policy = PolicyKind::lru;  ///< of the pool
@@ -114,8 +153,8 @@ class TieredCache {
   /// Cancels what is under way, and waits until it has ended.
   ~TieredCache();
 
-  const layout::PhysicalLayout& layout() const noexcept { return layout_; }
-  BlockPool& pool() noexcept { return *pool_; }
+  const layout::PhysicalLayout& layout() const noexcept;
+  BlockPool& pool() noexcept;
 
   /// As BlockPool's. Waits at most for the copy of one block within host memory, for none from a
   /// device.
@@ -139,13 +178,13 @@ class TieredCache {
   /// then on. A hope: of too many the last are not looked for.
   void look(std::span<const BlockHash> hashes);
   /// Answers that are awaited. Cost: one load.
-  std::size_t looking() const noexcept { return looking_.load(std::memory_order_relaxed); }
+  std::size_t looking() const noexcept;
 
   /// Brings blocks up. Errors: exhausted (too many wait: ask again later, or make them anew).
   Result<Promotion> promote(std::span<const CachedBlock> blocks,
                             std::uint8_t priority = kUsualPriority);
   /// Demoted before all others, whatever its admission.
-  void demote(const BlockRef& block) { enqueue(block, {.priority = UINT8_MAX}); }
+  void demote(const BlockRef& block);
   /// Demotions of this owner that were not begun are not. How many.
   std::size_t cancel_demotions(std::uint64_t owner);
   /// The block is no more, in any tier. Waits for a progress() under way.
@@ -163,130 +202,24 @@ class TieredCache {
   void idle(Duration most);
   /// Promotions that were decided about, so far. Those that are not driven from here sleep in
   /// wait_until_settled() until there are others than `seen`, or so long.
-  std::uint32_t settled() const noexcept { return settled_.load(std::memory_order_acquire); }
+  std::uint32_t settled() const noexcept;
   void wait_until_settled(std::uint32_t seen, Duration most) const;
   /// Demotes all that waits now, without lingering, and what was given up before and is here still.
   /// Errors: why a block was not kept, the last time, also before, where that tier rests still.
   Status flush();
   /// So that the next life finds sooner what is below.
   void checkpoint();
-  std::size_t waiting_demotions() const { return demotions_.size(); }
+  std::size_t waiting_demotions() const;
 
   TieredCacheFigures figures() const;
   /// Of the tiers that blocks were read from.
   std::vector<TierCost> costs() const;
 
  private:
-  struct TierState;  // in_flight.h, as the next three
-  struct TierRequest;
-  struct PromotionInFlight;
-  struct DemotionInFlight;
-  struct Look {
-    TierState* tier;
-    BlockHash hash;
-  };
-  /// What a thread that drives the cache sleeps beside.
-  struct Alarm {
-    std::unique_ptr<run::Waker> waker;
-    run::Poller tiers;
-  };
-  TieredCache(Parts parts, const TieredCacheOptions& options, std::unique_ptr<BlockPool> pool,
-              std::unique_ptr<SlotCopier> copier, Alarm alarm, std::uint64_t block_bytes);
+  class Core;  // tiered_cache_core.h
+  explicit TieredCache(std::unique_ptr<Core> core);
 
-  void wake() const;
-  std::size_t report_found(std::size_t here, std::span<const BlockHash> others);
-  void offer(const BlockRef& block, const Demotion& how);
-  void enqueue(const BlockRef& block, const Demotion& how);
-  void offer(const DemotionQueue::Waiting& waiting);
-  void note_given_up(const DemotionQueue::Waiting& waiting);
-  std::vector<DemotionQueue::Waiting> take_given_up();
-  bool lacks(const TierState& tier, BlockHash hash) const;
-
-  void begin(TierRequest& request) TOWPATH_REQUIRES(work_);
-  bool start_begun() TOWPATH_REQUIRES(work_);
-  bool is_over(TierRequest& request) TOWPATH_REQUIRES(work_);
-  bool progress_tiers() TOWPATH_REQUIRES(work_);
-  void wait_for_any(Duration most) TOWPATH_REQUIRES(work_);
-  void cancel_all() TOWPATH_REQUIRES(work_);
-
-  bool look_some() TOWPATH_REQUIRES(work_);
-  std::optional<Look> next_look();
-
-  bool promote_some() TOWPATH_REQUIRES(work_);
-  bool may_begin(BlockHash hash) const TOWPATH_REQUIRES(work_);
-  bool may_promote() TOWPATH_REQUIRES(work_);
-  bool settle(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
-  std::optional<Promoted> advance(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
-  Status begin_next(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
-  void copy_in(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
-  Status prove_arrival(const PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
-  Result<BlockRef> arrive(PromotionInFlight& promotion) TOWPATH_REQUIRES(work_);
-
-  bool demote_some(bool at_once) TOWPATH_REQUIRES(work_);
-  bool is_time_to_demote() const;
-  void demote_one(const DemotionQueue::Waiting& waiting) TOWPATH_REQUIRES(work_);
-  void copy_aside(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
-  void end_demotions() TOWPATH_REQUIRES(work_);
-  bool advance(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
-  bool came_aside(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
-  void give_up(const DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
-  void refuse(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
-  void begin_puts(DemotionInFlight& demotion) TOWPATH_REQUIRES(work_);
-  void land(DemotionInFlight& demotion, const TierRequest& request) TOWPATH_REQUIRES(work_);
-  void note_state() TOWPATH_REQUIRES(work_);
-  bool takes(const TierState& tier) const TOWPATH_REQUIRES(work_);
-  bool wants(const TierState& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);
-  bool rests(const TierState& tier) const TOWPATH_REQUIRES(work_);
-  bool copies_rest() const TOWPATH_REQUIRES(work_);
-  bool is_here(const WeakBlock& block) const {
-    return pool_->look(block, [](const BlockIdentity&, SlotId) {});
-  }
-  bool someone_takes() const TOWPATH_REQUIRES(work_);
-  bool is_demoting(const TierState& tier, BlockHash hash) const TOWPATH_REQUIRES(work_);
-  bool have_room() const TOWPATH_REQUIRES(work_);
-  std::size_t most_aside() const TOWPATH_REQUIRES(work_);
-  void failed(TierState& tier, const char* doing, const Status& status) TOWPATH_REQUIRES(work_);
-  void copy_failed(const char* way, const Status& status) TOWPATH_REQUIRES(work_);
-  void count(std::uint64_t TieredCacheFigures::*figure, std::uint64_t by = 1);
-  void count_quarantined(const std::string& where);
-
-  const Clock& clock_;
-  BlockDirectory& block_directory_;
-  const layout::PhysicalLayout layout_;
-  const TieredCacheOptions options_;
-  const std::uint64_t block_bytes_;
-  std::unique_ptr<BlockPool> pool_;
-  const std::string pool_name_;
-  telemetry::CacheMeter meter_;
-  Admission admission_;
-  DemotionQueue demotions_;
-  PromotionQueue promotions_;
-  std::atomic<std::size_t> looking_{0};  // a figure
-  const Alarm alarm_;
-  std::atomic<bool> has_sleeper_{false};   // then the waker is woken
-  std::atomic<std::uint32_t> settled_{0};  // release in promote_some(), acquire in settled()
-  run::Mutex looks_mutex_;
-  std::deque<Look> looks_ TOWPATH_GUARDED_BY(looks_mutex_);  // that wait
-
-  run::Mutex given_up_mutex_;  // after work_
-  /// Some may be in the pool no more.
-  std::unordered_map<BlockHash, DemotionQueue::Waiting> given_up_
-      TOWPATH_GUARDED_BY(given_up_mutex_);
-
-  run::Mutex copying_;  // while demotion holds a block; after work_
-  mutable run::Mutex work_;
-  std::vector<std::unique_ptr<TierState>> below_;     // the same ones all its life
-  bool has_begun_ TOWPATH_GUARDED_BY(work_) = false;  // requests, since tiers made progress
-  std::list<TierRequest> looks_under_way_ TOWPATH_GUARDED_BY(work_);
-  std::list<PromotionInFlight> promoting_ TOWPATH_GUARDED_BY(work_);
-  std::list<DemotionInFlight> demoting_ TOWPATH_GUARDED_BY(work_);
-  const std::unique_ptr<SlotCopier> copier_ TOWPATH_PT_GUARDED_BY(work_);
-  Instant copies_rest_until_ TOWPATH_GUARDED_BY(work_){0};
-  telemetry::Histogram copy_out_ns_, copy_in_ns_;
-  Status not_kept_ TOWPATH_GUARDED_BY(work_);  // why, the last time
-
-  mutable run::Mutex figures_mutex_;  // the last of all
-  TieredCacheFigures figures_ TOWPATH_GUARDED_BY(figures_mutex_);
+  const std::unique_ptr<Core> core_;
 };
 
 }  // namespace towpath::kv

@@ -14,7 +14,7 @@ using run::MutexLock;
 
 // Tasks ------------------------------------------------------------------------------------------
 
-void TieredCache::begin(TierRequest& request) {
+void TieredCache::Core::begin(TierRequest& request) {
   request.since = clock_.now();
   ++request.tier.under_way;
   if (request.task.kind == TierTask::Kind::put) ++request.tier.puts_under_way;
@@ -24,7 +24,7 @@ void TieredCache::begin(TierRequest& request) {
 }
 
 /// It may have waited for company. True: there was some, so that there may be more to do.
-bool TieredCache::start_begun() {
+bool TieredCache::Core::start_begun() {
   if (!std::exchange(has_begun_, false)) return false;
   for (const auto& tier : below_)
     if (tier->under_way > 0) (void)tier->tier->progress();
@@ -32,7 +32,7 @@ bool TieredCache::start_begun() {
 }
 
 /// Gives its place back, the first time that it is.
-bool TieredCache::is_over(TierRequest& request) {
+bool TieredCache::Core::is_over(TierRequest& request) {
   if (request.is_over || !request.task.has_ended) return request.is_over;
   request.is_over = true;
   TierState& tier = request.tier;
@@ -47,13 +47,13 @@ bool TieredCache::is_over(TierRequest& request) {
   return true;
 }
 
-bool TieredCache::progress_tiers() {
+bool TieredCache::Core::progress_tiers() {
   bool more = copier_->progress();
   for (const auto& tier : below_) more = tier->tier->progress() || more;
   return more;
 }
 
-void TieredCache::cancel_all() {
+void TieredCache::Core::cancel_all() {
   constexpr Duration kNap = std::chrono::milliseconds(10);
   std::vector<TierRequest*> all;
   for (TierRequest& look : looks_under_way_) all.push_back(&look);
@@ -72,7 +72,7 @@ void TieredCache::cancel_all() {
 
 // Looking ----------------------------------------------------------------------------------------
 
-std::optional<TieredCache::Look> TieredCache::next_look() {
+std::optional<TieredCache::Core::Look> TieredCache::Core::next_look() {
   const MutexLock looks(looks_mutex_);
   if (looks_.empty() || !looks_.front().tier->has_place_for(TierTask::Kind::look))
     return std::nullopt;
@@ -81,7 +81,7 @@ std::optional<TieredCache::Look> TieredCache::next_look() {
   return next;
 }
 
-bool TieredCache::look_some() {
+bool TieredCache::Core::look_some() {
   std::size_t done = 0;
   for (; done < options_.batch_blocks && !may_promote(); ++done) {
     const auto next = next_look();
@@ -103,7 +103,7 @@ bool TieredCache::look_some() {
 
 // Up ---------------------------------------------------------------------------------------------
 
-bool TieredCache::promote_some() {
+bool TieredCache::Core::promote_some() {
   std::size_t done = 0;
   for (auto promotion = promoting_.begin(); promotion != promoting_.end();) {
     const auto here = promotion++;
@@ -130,7 +130,7 @@ bool TieredCache::promote_some() {
 
 /// The first tier that has it has a place, or none has it, and that is soon known; and it is not on
 /// its way for another, which brings it for this one too.
-bool TieredCache::may_begin(BlockHash hash) const {
+bool TieredCache::Core::may_begin(BlockHash hash) const {
   const auto has_it = [&](const auto& tier) { return !lacks(*tier, hash); };
   const auto first = std::ranges::find_if(below_, has_it);
   if (first != below_.end() && !(*first)->has_place_for(TierTask::Kind::get)) return false;
@@ -141,14 +141,14 @@ bool TieredCache::may_begin(BlockHash hash) const {
 
 /// What others give way to: not to blocks that wait for a place in a tier, which may be long in
 /// coming, and in flush() does not come.
-bool TieredCache::may_promote() {
+bool TieredCache::Core::may_promote() {
   return promoting_.size() < copier_->at_once() &&
          promotions_.has_next([&](const CachedBlock& block)
                                   TOWPATH_REQUIRES(work_) { return may_begin(block.hash); });
 }
 
 /// False: not yet.
-bool TieredCache::settle(PromotionInFlight& promotion) {
+bool TieredCache::Core::settle(PromotionInFlight& promotion) {
   std::optional<Promoted> came = advance(promotion);
   if (!came) return false;
   for (const ByteSpan aside : {promotion.aside, promotion.back})
@@ -158,7 +158,7 @@ bool TieredCache::settle(PromotionInFlight& promotion) {
 }
 
 /// As far as it goes now.
-std::optional<Promoted> TieredCache::advance(PromotionInFlight& promotion) {
+std::optional<Promoted> TieredCache::Core::advance(PromotionInFlight& promotion) {
   for (;;) {
     if (promotion.request) {
       TierRequest& request = *promotion.request;
@@ -185,7 +185,7 @@ std::optional<Promoted> TieredCache::advance(PromotionInFlight& promotion) {
 
 /// At the next tier that has it; nothing where that has no place now. Errors: why there is no
 /// block.
-Status TieredCache::begin_next(PromotionInFlight& promotion) {
+Status TieredCache::Core::begin_next(PromotionInFlight& promotion) {
   const BlockHash hash = promotion.wanted.block.hash;
   while (promotion.next < below_.size() && lacks(*below_[promotion.next], hash)) ++promotion.next;
   if (promotion.next == below_.size()) {
@@ -217,7 +217,7 @@ Status TieredCache::begin_next(PromotionInFlight& promotion) {
 }
 
 /// What a tier gave goes where it belongs, and back again, if only that can prove it.
-void TieredCache::copy_in(PromotionInFlight& promotion) {
+void TieredCache::Core::copy_in(PromotionInFlight& promotion) {
   if (copier_->must_read_back() && promotion.back.empty()) promotion.back = copier_->take_aside();
   promotion.copy.emplace(SlotCopy{.slot = promotion.slot->slot(),
                                   .in = promotion.aside,
@@ -228,7 +228,7 @@ void TieredCache::copy_in(PromotionInFlight& promotion) {
 }
 
 /// Errors: corrupt (what is in the slot is not what the tier gave), and those of the copy.
-Status TieredCache::prove_arrival(const PromotionInFlight& promotion) {
+Status TieredCache::Core::prove_arrival(const PromotionInFlight& promotion) {
   if (!promotion.copy->status.ok()) {
     copy_failed("in", promotion.copy->status);
     return promotion.copy->status;
@@ -246,7 +246,7 @@ Status TieredCache::prove_arrival(const PromotionInFlight& promotion) {
                "see who else writes to the pool's free slots; test the memory if nobody does");
 }
 
-Result<BlockRef> TieredCache::arrive(PromotionInFlight& promotion) {
+Result<BlockRef> TieredCache::Core::arrive(PromotionInFlight& promotion) {
   const TierRequest& request = *promotion.request;
   if (std::exchange(promotion.is_unwanted, false))
     return error(Code::not_found, cat("block ", hex(promotion.wanted.block.hash),
@@ -277,28 +277,30 @@ Result<BlockRef> TieredCache::arrive(PromotionInFlight& promotion) {
 
 // Down -------------------------------------------------------------------------------------------
 
-bool TieredCache::is_time_to_demote() const {
+bool TieredCache::Core::is_time_to_demote() const {
   if (demotions_.size() >= options_.batch_at_least) return true;
   const Instant oldest = demotions_.oldest();
   return oldest != Instant::never() && clock_.now() - oldest >= options_.linger;
 }
 
-bool TieredCache::rests(const TierState& tier) const { return clock_.now() < tier.rests_until; }
+bool TieredCache::Core::rests(const TierState& tier) const {
+  return clock_.now() < tier.rests_until;
+}
 
 /// One that does not answer is waited for once, and then holds up no other: a single block asks
 /// whether it answers again.
-bool TieredCache::takes(const TierState& tier) const {
+bool TieredCache::Core::takes(const TierState& tier) const {
   const bool is_asked = tier.is_doubtful && tier.puts_under_way > 0;
   return tier.tier->takes_blocks() && !rests(tier) && !is_asked;
 }
 
-bool TieredCache::wants(const TierState& tier, BlockHash hash) const {
+bool TieredCache::Core::wants(const TierState& tier, BlockHash hash) const {
   return lacks(tier, hash) || tier.tier->is_leaving(hash);
 }
 
-bool TieredCache::copies_rest() const { return clock_.now() < copies_rest_until_; }
+bool TieredCache::Core::copies_rest() const { return clock_.now() < copies_rest_until_; }
 
-bool TieredCache::someone_takes() const {
+bool TieredCache::Core::someone_takes() const {
   if (copies_rest()) return false;
   for (const auto& tier : below_)
     if (takes(*tier)) return true;
@@ -306,7 +308,7 @@ bool TieredCache::someone_takes() const {
 }
 
 /// Bytes aside are bounded: two batches, so that one can be written while another is synced.
-std::size_t TieredCache::most_aside() const {
+std::size_t TieredCache::Core::most_aside() const {
   constexpr std::size_t kAtLeast = 8;
   std::uint64_t blocks = 2 * options_.batch_bytes / block_bytes_;
   if (options_.batch_bytes == 0)  // batches are of blocks alone
@@ -315,14 +317,14 @@ std::size_t TieredCache::most_aside() const {
 }
 
 /// In all tiers that take blocks now: a block is copied aside once, for all of them.
-bool TieredCache::have_room() const {
+bool TieredCache::Core::have_room() const {
   if (demoting_.size() >= most_aside()) return false;
   for (const auto& tier : below_)
     if (takes(*tier) && !tier->has_place_for(TierTask::Kind::put)) return false;
   return someone_takes();
 }
 
-bool TieredCache::is_demoting(const TierState& tier, BlockHash hash) const {
+bool TieredCache::Core::is_demoting(const TierState& tier, BlockHash hash) const {
   const auto here = [&](const TierRequest& put) { return &put.tier == &tier && !put.is_over; };
   return std::ranges::any_of(demoting_, [&](const DemotionInFlight& demotion) {
     return demotion.block.hash == hash && (std::ranges::count(demotion.takers, &tier) > 0 ||
@@ -330,7 +332,7 @@ bool TieredCache::is_demoting(const TierState& tier, BlockHash hash) const {
   });
 }
 
-bool TieredCache::demote_some(bool at_once) {
+bool TieredCache::Core::demote_some(bool at_once) {
   end_demotions();
   const std::size_t most =
       std::max<std::size_t>(options_.batch_blocks, options_.batch_bytes / block_bytes_);
@@ -345,7 +347,7 @@ bool TieredCache::demote_some(bool at_once) {
   return done > 0;
 }
 
-void TieredCache::demote_one(const DemotionQueue::Waiting& waiting) {
+void TieredCache::Core::demote_one(const DemotionQueue::Waiting& waiting) {
   const BlockHash hash = waiting.block.hash;
   DemotionInFlight demotion{.block = waiting.block, .how = waiting.how};
   for (const auto& tier : below_)
@@ -357,7 +359,7 @@ void TieredCache::demote_one(const DemotionQueue::Waiting& waiting) {
   if (advance(demoting_.back())) demoting_.pop_back();
 }
 
-void TieredCache::copy_aside(DemotionInFlight& demotion) {
+void TieredCache::Core::copy_aside(DemotionInFlight& demotion) {
   demotion.copy.out = copier_->take_aside();
   demotion.copy.since = clock_.now();
   SlotCopier& copier = *copier_;
@@ -372,7 +374,7 @@ void TieredCache::copy_aside(DemotionInFlight& demotion) {
   if (!is_there) demotion.copy.end({});  // of nothing
 }
 
-void TieredCache::end_demotions() {
+void TieredCache::Core::end_demotions() {
   for (auto demotion = demoting_.begin(); demotion != demoting_.end();) {
     const auto here = demotion++;
     if (advance(*here)) demoting_.erase(here);
@@ -380,7 +382,7 @@ void TieredCache::end_demotions() {
 }
 
 /// As far as it goes now. True: all tiers that take it have it, and its bytes are free for another.
-bool TieredCache::advance(DemotionInFlight& demotion) {
+bool TieredCache::Core::advance(DemotionInFlight& demotion) {
   if (!demotion.copy.has_ended) return false;
   if (!std::exchange(demotion.is_aside, true) && !came_aside(demotion)) demotion.takers.clear();
   for (TierRequest& put : demotion.requests)
@@ -396,7 +398,7 @@ bool TieredCache::advance(DemotionInFlight& demotion) {
 /// What was copied is the block, if nobody can have written to its slot meanwhile: it was held, or
 /// lies there still. Who would write there must have evicted it first. Whether its bytes are right,
 /// the copy has seen, or the tiers will.
-bool TieredCache::came_aside(DemotionInFlight& demotion) {
+bool TieredCache::Core::came_aside(DemotionInFlight& demotion) {
   const SlotCopy& copy = demotion.copy;
   if (!copy.status.ok()) {
     copy_failed("out", copy.status);
@@ -419,7 +421,7 @@ bool TieredCache::came_aside(DemotionInFlight& demotion) {
 }
 
 /// To the tiers that have a place.
-void TieredCache::begin_puts(DemotionInFlight& demotion) {
+void TieredCache::Core::begin_puts(DemotionInFlight& demotion) {
   for (TierState* const into : std::exchange(demotion.takers, {})) {
     if (demotion.is_wrong || demotion.is_unwanted) continue;
     if (!takes(*into) && someone_takes()) {  // its bytes aside are in the others' way
@@ -443,17 +445,17 @@ void TieredCache::begin_puts(DemotionInFlight& demotion) {
 }
 
 /// Until the next flush(), or until it is matched.
-void TieredCache::give_up(const DemotionInFlight& demotion) {
+void TieredCache::Core::give_up(const DemotionInFlight& demotion) {
   note_given_up({demotion.block, demotion.how, clock_.now()});
 }
 
 /// Its bytes are not the block's: no tier takes them, and nobody finds them any more.
-void TieredCache::refuse(DemotionInFlight& demotion) {
+void TieredCache::Core::refuse(DemotionInFlight& demotion) {
   if (!std::exchange(demotion.is_wrong, true)) count_quarantined(cat(pool_name_, ", going down"));
   (void)pool_->drop(demotion.block.hash);
 }
 
-void TieredCache::land(DemotionInFlight& demotion, const TierRequest& request) {
+void TieredCache::Core::land(DemotionInFlight& demotion, const TierRequest& request) {
   TierState& into = request.tier;
   const Status& kept = request.task.status;
   if (kept.ok()) {
