@@ -6,9 +6,17 @@
 #include <string>
 
 #include <towpath/core/status.h>
-#include <towpath/kv/blocks/tenant_quota.h>
+#include <towpath/kv/block_id.h>
 
 namespace towpath::kv {
+
+/// Of a pool whose tenants have a quota.
+struct QuotaFigures {
+  SlotId most = 0;              ///< that a tenant may have
+  std::size_t tenants = 0;      ///< that have slots now, those of no tenant as one
+  SlotId largest = 0;           ///< how many the one with most has
+  std::uint64_t evictions = 0;  ///< of a tenant's own blocks, for it had its share
+};
 
 /// What a keeper did.
 struct KeeperFigures {
@@ -19,7 +27,7 @@ struct KeeperFigures {
   std::map<std::string, std::uint64_t> quarantined;  ///< by reason
   std::uint64_t given_up = 0;                        ///< that a server did not take in time
   Status last_failure;                               ///< of a tier below
-  TenantQuota::Figures quota{};                      ///< of the memory; all 0 where there is none
+  QuotaFigures quota{};                              ///< of the memory; all 0 where there is none
 };
 
 /// What a KeyedStore did.

@@ -3,8 +3,11 @@
 
 #include <towpath/core/check.h>
 #include <towpath/core/format.h>
+#include <towpath/kv/blocks/attachments.h>
 #include <towpath/kv/blocks/block_pool.h>
 #include <towpath/kv/blocks/block_table.h>
+#include <towpath/kv/blocks/tenant_quota.h>
+#include <towpath/sys/page_allocator.h>
 
 namespace towpath::kv {
 
@@ -24,6 +27,16 @@ std::size_t shards_for(const BlockPoolOptions& options) {
 }
 
 }  // namespace
+
+struct BlockPool::Memory {
+  template <class T>
+  using Array = std::vector<T, sys::PageAllocator<T>>;
+
+  explicit Memory(std::size_t slot_count) : slots(slot_count) {}
+
+  Array<Slot> slots;
+  Array<BlockTable::Entry> places;  // of the tables of all shards
+};
 
 // Each on cache lines of its own.
 struct alignas(128) BlockPool::Shard {
@@ -52,13 +65,14 @@ Result<std::unique_ptr<BlockPool>> BlockPool::make(const BlockPoolOptions& optio
 
 BlockPool::BlockPool(const BlockPoolOptions& options)
     : options_(options),
-      slots_(options.slots),
+      memory_(std::make_unique<Memory>(options.slots)),
+      slots_(memory_->slots),
       shard_count_(shards_for(options)),
       shards_(std::make_unique<Shard[]>(shard_count_)) {
   const std::size_t share = BlockTable::places_for(options.slots / shard_count_ + 1);
-  places_.resize(share * shard_count_);
+  memory_->places.resize(share * shard_count_);
   for (std::size_t i = 0; i < shard_count_; ++i)
-    shards_[i].table = BlockTable(std::span(places_).subspan(i * share, share));
+    shards_[i].table = BlockTable(std::span(memory_->places).subspan(i * share, share));
   if (options.policy != PolicyKind::lru)
     shards_[0].policy = make_policy(options.policy, options.slots);
   if (options.most_of_a_tenant > 0)
@@ -81,14 +95,6 @@ BlockPool::Shard& BlockPool::shard_of(BlockHash hash) const {
 
 // Slots -------------------------------------------------------------------------------------------
 
-std::optional<SlotId> BlockPool::take_free() {
-  const MutexLock lock(free_mutex_);
-  if (free_.empty()) return std::nullopt;
-  const SlotId slot = free_.back();
-  free_.pop_back();
-  return slot;
-}
-
 void BlockPool::free_slot(SlotId slot) {
   if (quota_) quota_->leave(slot);
   const MutexLock lock(free_mutex_);
@@ -105,29 +111,13 @@ std::optional<SlotId> BlockPool::evict_one() {
   return std::nullopt;
 }
 
-/// Those that were used since are as all others; one that is held is lined up again.
-std::optional<SlotId> BlockPool::evict_spent() {
-  while (spent_count_.load(std::memory_order_relaxed) > 0) {
-    WeakBlock next;
-    {
-      const MutexLock lock(spent_mutex_);
-      if (spent_.empty()) return std::nullopt;
-      next = spent_.front();
-      spent_.pop_front();
-      spent_count_.store(spent_.size(), std::memory_order_relaxed);
-    }
-    if (evict_if(next, [this](SlotId slot) { return slots_[slot].spent; })) return next.slot;
-  }
-  return std::nullopt;
-}
-
 /// Where it is the same block still, and nobody holds it.
 bool BlockPool::evict_if(const WeakBlock& block, const std::function<bool(SlotId)>& may_go) {
   Shard& shard = shard_of(block.hash);
-  Attachments::Values gone;  // before the lock, so that they go after it
+  Values gone;  // before the lock, so that they go after it
   const MutexLock lock(shard.mutex);
-  const BlockTable::Entry* const entry = known(shard, block);
-  if (entry == nullptr || entry->references > 0 || !may_go(block.slot)) return false;
+  const std::uint32_t* const references = known(shard, block);
+  if (references == nullptr || *references > 0 || !may_go(block.slot)) return false;
   if (slots_[block.slot].queued) unqueue(shard, block.slot);
   if (shard.policy) shard.policy->remove(block.slot);
   evict(shard, block.slot, gone);
@@ -158,7 +148,7 @@ void BlockPool::line_up(const WeakBlock& spent) {
 }
 
 std::optional<SlotId> BlockPool::evict_from(Shard& shard) {
-  Attachments::Values gone;  // before the lock, so that they go after it
+  Values gone;  // before the lock, so that they go after it
   const MutexLock lock(shard.mutex);
   const std::optional<SlotId> slot = victim_in(shard);
   if (slot) evict(shard, *slot, gone);
@@ -166,8 +156,7 @@ std::optional<SlotId> BlockPool::evict_from(Shard& shard) {
 }
 
 /// It is in no order of those that may go any more.
-void BlockPool::evict(Shard& shard, SlotId slot,
-                      Attachments::Values& gone) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+void BlockPool::evict(Shard& shard, SlotId slot, Values& gone) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
   const BlockHash hash = slots_[slot].identity.block.hash;
   shard.table.erase(hash);
   ++slots_[slot].generation;
@@ -194,11 +183,12 @@ std::optional<SlotId> BlockPool::victim_in(Shard& shard) TOWPATH_NO_THREAD_SAFET
   return std::nullopt;
 }
 
-void BlockPool::use(Shard& shard, BlockTable::Entry& entry) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
-  ++entry.references;
-  slots_[entry.slot].spent = false;
-  if (shard.policy) shard.policy->touch(entry.slot);
-  if (quota_) quota_->touch(entry.slot);
+void BlockPool::use(Shard& shard, SlotId slot,
+                    std::uint32_t& references) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+  ++references;
+  slots_[slot].spent = false;
+  if (shard.policy) shard.policy->touch(slot);
+  if (quota_) quota_->touch(slot);
 }
 
 void BlockPool::queue(Shard& shard, SlotId slot) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
@@ -232,7 +222,7 @@ Result<BlockRef> BlockPool::register_block(CompleteBlock&& block, std::uint8_t p
   if (entry != nullptr) {
     ++shard.duplicates;
     if (options_.duplicates == Duplicates::refuse) {
-      use(shard, *entry);
+      use(shard, entry->slot, entry->references);
       return BlockRef(this, entry->slot);
     }
     slots_[slot].unlisted = true;
@@ -318,7 +308,7 @@ BlockRef BlockPool::find(BlockHash hash) {
   BlockTable::Entry* const entry = shard.table.find(hash);
   if (entry == nullptr) return {};
   ++shard.found;
-  use(shard, *entry);
+  use(shard, entry->slot, entry->references);
   return BlockRef(this, entry->slot);
 }
 
@@ -334,7 +324,7 @@ void BlockPool::add_reference(SlotId slot) {
 void BlockPool::release(SlotId slot, bool used) {
   Slot& it = slots_[slot];
   Shard& shard = shard_of(it.identity.block.hash);
-  Attachments::Values gone;
+  Values gone;
   WeakBlock spent;
   {
     const MutexLock lock(shard.mutex);
@@ -362,9 +352,9 @@ bool BlockPool::look(const WeakBlock& weak, const Visit& visit) {
   Shard& shard = shard_of(weak.hash);
   {
     const MutexLock lock(shard.mutex);
-    BlockTable::Entry* const entry = known(shard, weak);
-    if (entry == nullptr) return false;
-    ++entry->references;
+    std::uint32_t* const references = known(shard, weak);
+    if (references == nullptr) return false;
+    ++*references;
   }
   visit(slots_[weak.slot].identity, weak.slot);
   release(weak.slot, false);
@@ -374,7 +364,7 @@ bool BlockPool::look(const WeakBlock& weak, const Visit& visit) {
 bool BlockPool::drop(BlockHash hash) {
   Shard& shard = shard_of(hash);
   SlotId slot = kNoSlot;
-  Attachments::Values gone;
+  Values gone;
   {
     const MutexLock lock(shard.mutex);
     const BlockTable::Entry* const entry = shard.table.find(hash);
@@ -403,39 +393,38 @@ WeakBlock BlockPool::weak(const BlockRef& block) const {
 }
 
 // A slot's generation is its shard's to read only while the slot holds this hash.
-BlockTable::Entry* BlockPool::known(Shard& shard,
-                                    const WeakBlock& weak) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
+std::uint32_t* BlockPool::known(Shard& shard,
+                                const WeakBlock& weak) TOWPATH_NO_THREAD_SAFETY_ANALYSIS {
   BlockTable::Entry* const entry = shard.table.find(weak.hash);
   const bool same = entry != nullptr && entry->slot == weak.slot &&
                     slots_[weak.slot].generation == weak.generation;
-  return same ? entry : nullptr;
+  return same ? &entry->references : nullptr;
 }
 
 BlockRef BlockPool::upgrade(const WeakBlock& weak) {
   Shard& shard = shard_of(weak.hash);
   const MutexLock lock(shard.mutex);
-  BlockTable::Entry* const entry = known(shard, weak);
-  if (entry == nullptr) return {};
-  use(shard, *entry);
-  return BlockRef(this, entry->slot);
+  std::uint32_t* const references = known(shard, weak);
+  if (references == nullptr) return {};
+  use(shard, weak.slot, *references);
+  return BlockRef(this, weak.slot);
 }
 
-bool BlockPool::attach_value(const BlockRef& block, std::type_index type,
-                             Attachments::Value value) {
+bool BlockPool::attach_value(const BlockRef& block, std::type_index type, Value value) {
   if (block.pool_ != this || value == nullptr) return false;
   Shard& shard = shard_of(block.hash());
   const MutexLock lock(shard.mutex);
   return shard.attachments.add(block.slot(), type, std::move(value));
 }
 
-Attachments::Value BlockPool::attached_value(const BlockRef& block, std::type_index type) const {
+BlockPool::Value BlockPool::attached_value(const BlockRef& block, std::type_index type) const {
   if (block.pool_ != this) return nullptr;
   const Shard& shard = shard_of(block.hash());
   const MutexLock lock(shard.mutex);
   return shard.attachments.find(block.slot(), type);
 }
 
-Attachments::Value BlockPool::detach_value(const BlockRef& block, std::type_index type) {
+BlockPool::Value BlockPool::detach_value(const BlockRef& block, std::type_index type) {
   if (block.pool_ != this) return nullptr;
   Shard& shard = shard_of(block.hash());
   const MutexLock lock(shard.mutex);
@@ -459,6 +448,10 @@ BlockPool::Figures BlockPool::figures() const {
   const MutexLock lock(free_mutex_);
   all.free = static_cast<SlotId>(free_.size());
   return all;
+}
+
+std::uint64_t BlockPool::evicted_over_quota() const noexcept {
+  return quota_ ? quota_->evictions() : 0;
 }
 
 std::uint64_t BlockPool::registered() const {

@@ -22,18 +22,20 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <typeindex>
+#include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include <towpath/core/result.h>
-#include <towpath/kv/blocks/attachments.h>
 #include <towpath/kv/blocks/block_directory.h>
 #include <towpath/kv/blocks/block_handles.h>
-#include <towpath/kv/blocks/block_table.h>
-#include <towpath/kv/blocks/tenant_quota.h>
+#include <towpath/kv/figures.h>
 #include <towpath/run/mutex.h>
-#include <towpath/sys/page_allocator.h>
 
 namespace towpath::kv {
+
+class TenantQuota;
 
 /// What happens when a block is registered that is there already.
 enum class Duplicates : std::uint8_t {
@@ -135,12 +137,12 @@ class BlockPool {
     std::uint64_t asked = 0;  ///< hashes looked for by match() and scan()
     std::uint64_t found = 0;
     std::uint64_t hash_collisions = 0;  ///< found by match(), on another block than was asked for
-    TenantQuota::Figures quota{};       ///< all 0 where there is none
+    QuotaFigures quota{};               ///< all 0 where there is none
   };
   /// Exact when nothing else goes on. Cost: a look at every slot.
   Figures figures() const;
   /// As in figures().quota. Cost: one load.
-  std::uint64_t evicted_over_quota() const noexcept { return quota_ ? quota_->evictions() : 0; }
+  std::uint64_t evicted_over_quota() const noexcept;
   /// As in figures(), at the cost of a look at every shard.
   std::uint64_t registered() const;
   std::uint64_t evictions() const;
@@ -161,13 +163,16 @@ class BlockPool {
     std::uint8_t priority = 0;
   };
   struct Shard;
+  struct Memory;
+  using Value = std::shared_ptr<void>;  // as Attachments has them
+  using Values = std::vector<std::pair<std::type_index, Value>>;
 
   explicit BlockPool(const BlockPoolOptions& options);
 
   Shard& shard_of(BlockHash hash) const;
-  bool attach_value(const BlockRef& block, std::type_index type, Attachments::Value value);
-  Attachments::Value attached_value(const BlockRef& block, std::type_index type) const;
-  Attachments::Value detach_value(const BlockRef& block, std::type_index type);
+  bool attach_value(const BlockRef& block, std::type_index type, Value value);
+  Value attached_value(const BlockRef& block, std::type_index type) const;
+  Value detach_value(const BlockRef& block, std::type_index type);
   void add_reference(SlotId slot);
   /// `used`: it goes to the end of the order; otherwise it keeps its place.
   void release(SlotId slot, bool used = true);
@@ -185,20 +190,19 @@ class BlockPool {
   void line_up(const WeakBlock& spent);
   bool evict_if(const WeakBlock& block, const std::function<bool(SlotId)>& may_go);
   std::optional<SlotId> evict_from(Shard& shard);
-  void evict(Shard& shard, SlotId slot, Attachments::Values& gone);
+  void evict(Shard& shard, SlotId slot, Values& gone);
   std::optional<SlotId> victim_in(Shard& shard);
-  void use(Shard& shard, BlockTable::Entry& entry);
-  BlockTable::Entry* known(Shard& shard, const WeakBlock& weak);
+  /// One more has it: `references` is its count.
+  void use(Shard& shard, SlotId slot, std::uint32_t& references);
+  /// The count of its references; null: it is here no more.
+  std::uint32_t* known(Shard& shard, const WeakBlock& weak);
   void queue(Shard& shard, SlotId slot);
   void unqueue(Shard& shard, SlotId slot);
 
-  template <class T>
-  using Array = std::vector<T, sys::PageAllocator<T>>;
-
   const BlockPoolOptions options_;
-  Array<Slot> slots_;  // each under its shard's lock, or its owner's
+  std::unique_ptr<Memory> memory_;  // of the slots, and of the tables' places
+  std::span<Slot> slots_;           // each under its shard's lock, or its owner's
   std::size_t shard_count_;
-  Array<BlockTable::Entry> places_;  // of the tables of all shards
   std::unique_ptr<Shard[]> shards_;
   std::unique_ptr<TenantQuota> quota_;       // null: there is none
   std::atomic<std::size_t> next_shard_{0};   // where to evict next: any order will do

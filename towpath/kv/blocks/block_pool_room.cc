@@ -3,8 +3,11 @@
 
 #include <towpath/core/format.h>
 #include <towpath/kv/blocks/block_pool.h>
+#include <towpath/kv/blocks/tenant_quota.h>
 
 namespace towpath::kv {
+
+using run::MutexLock;
 
 Result<std::vector<PartialBlock>> BlockPool::allocate(SlotId count, std::vector<Evicted>* evicted,
                                                       TenantId tenant) {
@@ -29,6 +32,30 @@ BlockPool::Room BlockPool::room_anywhere() {
   if (const auto slot = take_free()) return {.slot = slot};
   const auto slot = evict_one();
   return {.slot = slot, .was_evicted = slot.has_value()};
+}
+
+std::optional<SlotId> BlockPool::take_free() {
+  const MutexLock lock(free_mutex_);
+  if (free_.empty()) return std::nullopt;
+  const SlotId slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+/// Those that were used since are as all others; one that is held is lined up again.
+std::optional<SlotId> BlockPool::evict_spent() {
+  while (spent_count_.load(std::memory_order_relaxed) > 0) {
+    WeakBlock next;
+    {
+      const MutexLock lock(spent_mutex_);
+      if (spent_.empty()) return std::nullopt;
+      next = spent_.front();
+      spent_.pop_front();
+      spent_count_.store(spent_.size(), std::memory_order_relaxed);
+    }
+    if (evict_if(next, [this](SlotId slot) { return slots_[slot].spent; })) return next.slot;
+  }
+  return std::nullopt;
 }
 
 /// A tenant that has its share evicts of its own, and others' blocks never.

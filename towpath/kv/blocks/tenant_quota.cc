@@ -87,9 +87,9 @@ std::vector<WeakBlock> TenantQuota::oldest(TenantId tenant, std::size_t most) co
   return blocks;
 }
 
-TenantQuota::Figures TenantQuota::figures() const {
+QuotaFigures TenantQuota::figures() const {
   const MutexLock lock(mutex_);
-  Figures all{.most = most_, .tenants = tenants_.size(), .evictions = evictions()};
+  QuotaFigures all{.most = most_, .tenants = tenants_.size(), .evictions = evictions()};
   for (const auto& [tenant, it] : tenants_) all.largest = std::max(all.largest, it.slots);
   return all;
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <towpath/kv/blocks/block_handles.h>
+#include <towpath/kv/figures.h>
 #include <towpath/run/mutex.h>
 
 namespace towpath::kv {
@@ -44,13 +45,7 @@ class TenantQuota {
   void count_eviction() noexcept { evictions_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t evictions() const noexcept { return evictions_.load(std::memory_order_relaxed); }
 
-  struct Figures {
-    SlotId most = 0;              ///< that a tenant may have
-    std::size_t tenants = 0;      ///< that have slots now, those of no tenant as one
-    SlotId largest = 0;           ///< how many the one with most has
-    std::uint64_t evictions = 0;  ///< of a tenant's own blocks, for it had its share
-  };
-  Figures figures() const;
+  QuotaFigures figures() const;
 
  private:
   struct Slot {
