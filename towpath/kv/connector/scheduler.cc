@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <bit>
-#include <unordered_set>
 #include <utility>
 
 #include <towpath/core/format.h>
-#include <towpath/kv/connector/scheduler.h>
+#include <towpath/kv/connector/scheduler_core.h>
 
 namespace towpath::kv {
 
@@ -23,12 +22,17 @@ Result<ConnectorScheduler> ConnectorScheduler::make(ConnectorSchedulerOptions op
                  cat(options.groups.size(), " groups of layers, and loads in the background from ",
                      options.background_from_tokens, " tokens"),
                  "with several groups, or a window, all loads are in the background");
-  return ConnectorScheduler(std::move(options));
+  return ConnectorScheduler(std::make_unique<Core>(std::move(options)));
 }
+
+ConnectorScheduler::ConnectorScheduler(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+ConnectorScheduler::ConnectorScheduler(ConnectorScheduler&&) noexcept = default;
+ConnectorScheduler& ConnectorScheduler::operator=(ConnectorScheduler&&) noexcept = default;
+ConnectorScheduler::~ConnectorScheduler() = default;
 
 // Tokens and hashes ------------------------------------------------------------------------------
 
-ConnectorScheduler::Request ConnectorScheduler::begin(const Prompt& prompt) const {
+ConnectorScheduler::Core::Request ConnectorScheduler::Core::begin(const Prompt& prompt) const {
   const BlockHash engine = root_of({options_.salt, options_.name_space});
   Request request;
   request.last = prompt.room.empty() ? engine : root_of_room(engine, prompt.room);
@@ -38,7 +42,7 @@ ConnectorScheduler::Request ConnectorScheduler::begin(const Prompt& prompt) cons
   return request;
 }
 
-void ConnectorScheduler::extend_by(Request& request, std::span<const TokenId> tokens) const {
+void ConnectorScheduler::Core::extend_by(Request& request, std::span<const TokenId> tokens) const {
   request.tokens.insert(request.tokens.end(), tokens.begin(), tokens.end());
   const std::uint64_t per_block = options_.tokens_per_block;
   while (request.tokens.size() / per_block > request.hashes.size()) {
@@ -48,8 +52,8 @@ void ConnectorScheduler::extend_by(Request& request, std::span<const TokenId> to
   }
 }
 
-void ConnectorScheduler::name_blocks(const Request& request, std::uint64_t first,
-                                     std::uint64_t end) {
+void ConnectorScheduler::Core::name_blocks(const Request& request, std::uint64_t first,
+                                           std::uint64_t end) {
   if (!options_.events_with_tokens) return;
   const std::uint64_t per_block = options_.tokens_per_block;
   for (std::uint64_t i = first; i < end; ++i) {
@@ -60,7 +64,8 @@ void ConnectorScheduler::name_blocks(const Request& request, std::uint64_t first
   }
 }
 
-Result<ConnectorScheduler::Request*> ConnectorScheduler::find(const RequestId& request) {
+Result<ConnectorScheduler::Core::Request*> ConnectorScheduler::Core::find(
+    const RequestId& request) {
   const auto known = requests_.find(request);
   if (known == requests_.end())
     return error(Code::not_found, cat("no request '", printable(request), "'"),
@@ -70,7 +75,7 @@ Result<ConnectorScheduler::Request*> ConnectorScheduler::find(const RequestId& r
 
 // A request --------------------------------------------------------------------------------------
 
-Result<ConnectorScheduler::Match> ConnectorScheduler::match(const Prompt& prompt) {
+Result<ConnectorScheduler::Match> ConnectorScheduler::Core::match(const Prompt& prompt) {
   if (prompt.request.size() > kMaxRequestId)
     return error(Code::invalid_argument, cat("a request's id of ", prompt.request.size(), " bytes"),
                  cat("ids have at most ", kMaxRequestId, " bytes"));
@@ -88,15 +93,15 @@ Result<ConnectorScheduler::Match> ConnectorScheduler::match(const Prompt& prompt
   return match;
 }
 
-Result<ConnectorScheduler::Match> ConnectorScheduler::match_again(const RequestId& id,
-                                                                  std::uint64_t computed) {
+Result<ConnectorScheduler::Match> ConnectorScheduler::Core::match_again(const RequestId& id,
+                                                                        std::uint64_t computed) {
   TOWPATH_TRY(Request * request, find(id));
   return match_behind(*request, id, computed);
 }
 
-Result<ConnectorScheduler::Match> ConnectorScheduler::match_behind(Request& request,
-                                                                   const RequestId& id,
-                                                                   std::uint64_t computed) {
+Result<ConnectorScheduler::Match> ConnectorScheduler::Core::match_behind(Request& request,
+                                                                         const RequestId& id,
+                                                                         std::uint64_t computed) {
   if (computed > request.tokens.size())
     return error(Code::invalid_argument,
                  cat("request '", printable(id), "' with ", computed, " of ", request.tokens.size(),
@@ -114,20 +119,21 @@ Result<ConnectorScheduler::Match> ConnectorScheduler::match_behind(Request& requ
 }
 
 /// The first group's blocks have the names that events have.
-BlockHash ConnectorScheduler::name_in(std::size_t group, BlockHash hash) const {
+BlockHash ConnectorScheduler::Core::name_in(std::size_t group, BlockHash hash) const {
   return group == 0 ? hash : root_of({hash, cat("group ", group)});
 }
 
-std::optional<BlockHash> ConnectorScheduler::parent_in(std::size_t group, const Request& request,
-                                                       std::uint64_t block) const {
+std::optional<BlockHash> ConnectorScheduler::Core::parent_in(std::size_t group,
+                                                             const Request& request,
+                                                             std::uint64_t block) const {
   if (block == 0) return std::nullopt;
   return name_in(group, request.hashes[block - 1]);
 }
 
 /// Without a gap in what is needed whole. What is needed before `blocks.first` is the engine's own:
 /// a window that ends later begins later, too.
-ConnectorScheduler::Held ConnectorScheduler::held_of(const Request& request,
-                                                     const Blocks& blocks) const {
+ConnectorScheduler::Core::Held ConnectorScheduler::Core::held_of(const Request& request,
+                                                                 const Blocks& blocks) const {
   Held held;
   std::vector<std::uint64_t> run(options_.groups.size());  // of each group, up to here
   for (std::uint64_t i = blocks.first; i < blocks.end; ++i) {
@@ -148,7 +154,7 @@ ConnectorScheduler::Held ConnectorScheduler::held_of(const Request& request,
 }
 
 /// How many of these blocks it matches: at most so many that all groups can go on behind them.
-void ConnectorScheduler::choose(Request& request, const Blocks& blocks) {
+void ConnectorScheduler::Core::choose(Request& request, const Blocks& blocks) {
   auto [tiers, may_end] = held_of(request, blocks);
   const auto last_end = [&](std::uint64_t end) {
     while (end > 0 && !may_end[end - 1]) --end;
@@ -171,7 +177,7 @@ void ConnectorScheduler::choose(Request& request, const Blocks& blocks) {
 }
 
 /// The engine may load less than was chosen.
-void ConnectorScheduler::note_choice(const Request& request, std::uint64_t loaded) {
+void ConnectorScheduler::Core::note_choice(const Request& request, std::uint64_t loaded) {
   const std::uint64_t held = request.held_blocks;
   if (held == 0) return;
   figures_.loaded_all += loaded == held ? 1 : 0;
@@ -183,9 +189,9 @@ void ConnectorScheduler::note_choice(const Request& request, std::uint64_t loade
   figures_.loaded_to_see += request.choice.is_to_see ? 1 : 0;
 }
 
-Status ConnectorScheduler::check_tables(const RequestId& id, const Request& request,
-                                        const BlockTables& tables,
-                                        std::uint64_t loaded_tokens) const {
+Status ConnectorScheduler::Core::check_tables(const RequestId& id, const Request& request,
+                                              const BlockTables& tables,
+                                              std::uint64_t loaded_tokens) const {
   const std::uint64_t per_block = options_.tokens_per_block;
   const std::uint64_t first = request.computed / per_block;
   const Blocks loaded{first, first + loaded_tokens / per_block};
@@ -204,8 +210,8 @@ Status ConnectorScheduler::check_tables(const RequestId& id, const Request& requ
                "load what was matched, or fewer whole blocks, with a table for each group");
 }
 
-Status ConnectorScheduler::allocate(const RequestId& id, const BlockTables& tables,
-                                    std::uint64_t loaded_tokens) {
+Status ConnectorScheduler::Core::allocate(const RequestId& id, const BlockTables& tables,
+                                          std::uint64_t loaded_tokens) {
   TOWPATH_TRY(Request * request, find(id));
   TOWPATH_TRY(check_tables(id, *request, tables, loaded_tokens));
   const std::uint64_t per_block = options_.tokens_per_block;
@@ -239,8 +245,8 @@ Status ConnectorScheduler::allocate(const RequestId& id, const BlockTables& tabl
 }
 
 /// Of each group what the engine still has after the step, but for what is held, or being saved.
-void ConnectorScheduler::order_saves(const Request& request, const Progress& progress,
-                                     RequestOrder& into) {
+void ConnectorScheduler::Core::order_saves(const Request& request, const Progress& progress,
+                                           RequestOrder& into) {
   const std::uint64_t per_block = options_.tokens_per_block;
   const std::uint64_t end = progress.computed_after / per_block;
   const StepOfRequest step =
@@ -263,8 +269,8 @@ void ConnectorScheduler::order_saves(const Request& request, const Progress& pro
 }
 
 /// Errors: a step that goes back, or beyond what is known with what comes with it.
-Status ConnectorScheduler::check_progress(const RequestId& id, const Request& request,
-                                          const Progress& progress) const {
+Status ConnectorScheduler::Core::check_progress(const RequestId& id, const Request& request,
+                                                const Progress& progress) const {
   const std::uint64_t tokens = request.tokens.size() + progress.new_tokens.size();
   std::uint64_t blocks = UINT64_MAX;  // of the group that has fewest
   for (std::size_t group = 0; group < options_.groups.size(); ++group) {
@@ -284,7 +290,7 @@ Status ConnectorScheduler::check_progress(const RequestId& id, const Request& re
                "tell new tokens and blocks not later than they are computed");
 }
 
-Status ConnectorScheduler::advance(const RequestId& id, const Progress& progress) {
+Status ConnectorScheduler::Core::advance(const RequestId& id, const Progress& progress) {
   TOWPATH_TRY(Request * request, find(id));
   TOWPATH_TRY(check_progress(id, *request, progress));
   extend_by(*request, progress.new_tokens);
@@ -309,7 +315,7 @@ Status ConnectorScheduler::advance(const RequestId& id, const Progress& progress
 }
 
 /// What was ordered of a request since the last build() would read and write blocks of others.
-void ConnectorScheduler::withdraw(const RequestId& id, bool with_background_saves) {
+void ConnectorScheduler::Core::withdraw(const RequestId& id, bool with_background_saves) {
   std::erase_if(next_.loads, [&](const RequestOrder& load) { return load.request == id; });
   next_loading_ = {};
   for (const RequestOrder& load : next_.loads)
@@ -326,7 +332,7 @@ void ConnectorScheduler::withdraw(const RequestId& id, bool with_background_save
   });
 }
 
-Status ConnectorScheduler::preempt(const RequestId& id) {
+Status ConnectorScheduler::Core::preempt(const RequestId& id) {
   TOWPATH_TRY(Request * request, find(id));
   if (request->loading > 0)
     return error(
@@ -342,7 +348,7 @@ Status ConnectorScheduler::preempt(const RequestId& id) {
   return {};
 }
 
-Result<ConnectorScheduler::Finish> ConnectorScheduler::finish(const RequestId& id) {
+Result<ConnectorScheduler::Finish> ConnectorScheduler::Core::finish(const RequestId& id) {
   TOWPATH_TRY(Request * request, find(id));
   withdraw(id, false);
   const Finish finish{request->saves || request->loading > 0};
@@ -352,130 +358,39 @@ Result<ConnectorScheduler::Finish> ConnectorScheduler::finish(const RequestId& i
   return finish;
 }
 
-// Steps ------------------------------------------------------------------------------------------
+// The class that users see -----------------------------------------------------------------------
 
-void ConnectorScheduler::step_begins(std::uint64_t tokens) {
-  constexpr std::size_t kMost = 64;  // an engine that never says that they end
-  if (options_.clock == nullptr) return;
-  if (steps_.size() == kMost) steps_.pop_front();
-  steps_.push_back({tokens, options_.clock->now()});
+Result<ConnectorScheduler::Match> ConnectorScheduler::match(const Prompt& prompt) {
+  return core_->match(prompt);
 }
-
-void ConnectorScheduler::step_ends() {
-  if (steps_.empty()) return;
-  const Step step = steps_.front();
-  steps_.pop_front();
-  const Instant now = options_.clock->now();
-  costs_.note_step(step.tokens, now - step.since);
-  if (!steps_.empty()) steps_.front().since = std::max(steps_.front().since, now);
+Result<ConnectorScheduler::Match> ConnectorScheduler::match_again(const RequestId& request,
+                                                                  std::uint64_t computed) {
+  return core_->match_again(request, computed);
 }
-
-StepOrders ConnectorScheduler::build() {
-  next_loading_ = {};
-  StepOrders orders = std::exchange(next_, {});
-  next_.step = orders.step + 1;
-  for (const RequestOrder& load : orders.loads)
-    if (const auto known = requests_.find(load.request);
-        load.in_background && known != requests_.end()) {
-      known->second.loading = ~std::uint64_t{0} >> (kMaxConnectorWorkers - options_.workers);
-      known->second.loading_step = orders.step;
-    }
-  return orders;
+Status ConnectorScheduler::allocate(const RequestId& request, const BlockTables& blocks,
+                                    std::uint64_t loaded_tokens) {
+  return core_->allocate(request, blocks, loaded_tokens);
 }
-
-/// A worker has answered for a hash that was ordered to be saved.
-void ConnectorScheduler::note_answer(BlockHash hash, bool is_last) {
-  const auto known = saving_.find(hash);
-  if (known == saving_.end()) return;
-  if (is_last || --known->second == 0) saving_.erase(known);
+Status ConnectorScheduler::advance(const RequestId& request, const Progress& progress) {
+  return core_->advance(request, progress);
 }
-
-void ConnectorScheduler::note_received(Request& request, std::uint32_t worker) {
-  const std::uint64_t its = std::uint64_t{1} << worker;
-  if ((request.loading & its) == 0) return;
-  request.loading &= ~its;
-  if (request.loading == 0) end_loads(request);
+void ConnectorScheduler::step_begins(std::uint64_t tokens) { core_->step_begins(tokens); }
+void ConnectorScheduler::step_ends() { core_->step_ends(); }
+StepOrders ConnectorScheduler::build() { return core_->build(); }
+bool ConnectorScheduler::has_orders() const { return core_->has_orders(); }
+Status ConnectorScheduler::update(const WorkerReport& report) { return core_->update(report); }
+Status ConnectorScheduler::preempt(const RequestId& request) { return core_->preempt(request); }
+Result<ConnectorScheduler::Finish> ConnectorScheduler::finish(const RequestId& request) {
+  return core_->finish(request);
 }
-
-/// They were sent to an earlier life of the worker. That it begins anew is not enough to know it:
-/// what was built lately may have come to this one.
-void ConnectorScheduler::forget_loads_before(std::uint64_t step, std::uint32_t worker) {
-  for (auto& [id, request] : requests_)
-    if (request.loading_step < step) note_received(request, worker);
+Status ConnectorScheduler::hint(const RequestId& request, const Hint& hint) {
+  return core_->hint(request, hint);
 }
-
-void ConnectorScheduler::end_loads(Request& request) {
-  const TierCounts ended = std::exchange(request.loads, {});
-  for (std::size_t tier = 0; tier < kMaxTiers; ++tier) loading_[tier] -= ended[tier];
+std::vector<ConnectorScheduler::AnsweredHint> ConnectorScheduler::take_answered_hints() {
+  return core_->take_answered_hints();
 }
-
-void ConnectorScheduler::begin_anew(const WorkerReport& report) {
-  anew_ |= std::uint64_t{1} << report.worker;
-  held_.doubt(report.worker);
-  if (report.goes_on) return;
-  held_.forget_doubted(report.worker);
-  saving_.clear();  // it will not answer for its earlier life; saved twice does no harm
-  forget_hints();
-}
-
-/// Tokens are kept until all that begin anew have named their blocks.
-void ConnectorScheduler::end_anew(const WorkerReport& report) {
-  const std::uint64_t its = std::uint64_t{1} << report.worker;
-  if (report.more_follows || (anew_ & its) == 0) return;
-  anew_ &= ~its;
-  held_.forget_doubted(report.worker);
-  if (anew_ != 0) return;
-  news_.forget_unless([&](BlockHash hash) { return held_.has(hash) || saving_.contains(hash); });
-}
-
-Status ConnectorScheduler::update(const WorkerReport& report) {
-  if (report.worker >= options_.workers)
-    return error(Code::invalid_argument,
-                 cat("a report of worker ", report.worker, " of ", options_.workers),
-                 "workers count from 0");
-  if (report.is_first) begin_anew(report);
-  if (report.first_step) forget_loads_before(*report.first_step, report.worker);
-  for (const BlockHash hash : report.lost) {
-    held_.remove(hash, report.worker);
-    note_answer(hash, true);
-    news_.forget(hash);
-  }
-  const std::unordered_set<BlockHash> lasting =
-      options_.lasting_events
-          ? std::unordered_set<BlockHash>(report.lasting.begin(), report.lasting.end())
-          : std::unordered_set<BlockHash>();
-  for (std::size_t i = 0; i < report.stored.size(); ++i) {
-    held_.add(report.stored[i], report.worker,
-              i < report.tiers.size() ? report.tiers[i] : TierIndex{0},
-              lasting.contains(report.stored[i]));
-    note_answer(report.stored[i], false);
-  }
-  for (const TierCost& cost : report.costs) costs_.note_cost(report.worker, cost);
-  for (const HintAnswer& answer : report.hints) note_hint(answer);
-  end_anew(report);
-  for (const RequestId& id : report.received)
-    if (const auto known = requests_.find(id); known != requests_.end())
-      note_received(known->second, report.worker);
-  figures_.failed_blocks += report.failed_blocks.size();
-  return {};
-}
-
-std::vector<HeldBlockEvent> ConnectorScheduler::take_events() {
-  const std::vector<HeldBlocks::Event> events = held_.take_events();
-  if (options_.events_with_tokens) return news_.take(events, held_);
-  std::vector<HeldBlockEvent> all;
-  all.reserve(events.size());
-  for (const HeldBlocks::Event& event : events)
-    all.push_back({.kind = event.kind, .hash = event.hash, .is_lasting = event.is_lasting});
-  return all;
-}
-
-ConnectorScheduler::Figures ConnectorScheduler::figures() const {
-  Figures all = figures_;
-  all.requests = requests_.size();
-  all.computing_per_token = costs_.computing_per_token();
-  if (options_.lasting_events) all.not_lasting = held_.not_lasting();
-  return all;
-}
+std::vector<HeldBlockEvent> ConnectorScheduler::take_events() { return core_->take_events(); }
+bool ConnectorScheduler::holds(BlockHash hash) const { return core_->holds(hash); }
+ConnectorScheduler::Figures ConnectorScheduler::figures() const { return core_->figures(); }
 
 }  // namespace towpath::kv

@@ -21,23 +21,71 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
-#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <vector>
 
 #include <towpath/core/result.h>
+#include <towpath/kv/blocks/block_directory.h>
 #include <towpath/kv/blocks/sequence_hash.h>
-#include <towpath/kv/connector/block_groups.h>
-#include <towpath/kv/connector/held_blocks.h>
-#include <towpath/kv/connector/load_or_compute.h>
 #include <towpath/kv/connector/orders.h>
-#include <towpath/kv/connector/token_news.h>
 
 namespace towpath::kv {
+
+/// A group of an engine's layers: layers of a kind share block tables. A request has one for each
+/// group, and its i-th block of any group is for the same tokens. Source: vLLM's kv_cache_groups
+/// (vllm/v1/kv_cache_interface.py).
+///
+///   tokens         0 . . 1 . . 2 . . 3 . . 4 . . 5   next
+///   whole          [ 17 ][ 18 ][ 19 ][ 20 ][ 21 ]     all of it is needed to go on
+///   window of 5    [  - ][  - ][  - ][ 44 ][ 45 ]     the blocks that its last 5 tokens are in
+///   state          [  - ][  - ][  - ][  - ][ 61 ]     what is behind the last token
+struct BlockGroup {
+  enum class Kind : std::uint8_t {
+    whole,   ///< each token attends to all before it
+    window,  ///< to the last `window_tokens` before it
+    state,   ///< blocks hold the state behind their last token, which only a step's end makes
+  };
+  Kind kind = Kind::whole;
+  std::uint64_t window_tokens = 0;
+
+  /// Of `blocks` blocks of a request, the first that is needed to go on behind them.
+  std::uint64_t first_needed(std::uint64_t blocks, std::uint64_t tokens_per_block) const noexcept {
+    if (kind == Kind::whole || blocks == 0) return 0;
+    const std::uint64_t tokens = kind == Kind::state ? 1 : window_tokens;
+    const std::uint64_t needed =
+        tokens / tokens_per_block + (tokens % tokens_per_block != 0 ? 1 : 0);
+    return blocks - std::min(blocks, needed);
+  }
+};
+
+/// What a step of the engine computes for a request: it has `before` tokens when the step begins,
+/// and `after` when it ends.
+struct StepOfRequest {
+  std::uint64_t before = 0, after = 0;
+};
+
+/// The engine's blocks of a request: a table for each group, or the only one. Borrows what it is
+/// made of.
+class BlockTables {
+ public:
+  BlockTables() = default;
+  BlockTables(std::span<const std::uint64_t> only) : only_(only) {}     // NOLINT: as its table
+  BlockTables(const std::vector<std::uint64_t>& only) : only_(only) {}  // NOLINT: the same
+  BlockTables(std::span<const std::vector<std::uint64_t>> all) : all_(all) {}  // NOLINT: the same
+
+  std::size_t size() const noexcept { return all_.empty() ? 1 : all_.size(); }
+  std::span<const std::uint64_t> operator[](std::size_t group) const noexcept {
+    return all_.empty() ? only_ : std::span(all_[group]);
+  }
+
+ private:
+  std::span<const std::uint64_t> only_;
+  std::span<const std::vector<std::uint64_t>> all_;
+};
 
 struct ConnectorSchedulerOptions {
   std::uint64_t tokens_per_block = 16;
@@ -64,11 +112,30 @@ struct ConnectorSchedulerOptions {
   const Clock* clock = nullptr;
 };
 
+/// Of a block that all workers hold, or hold no more.
+struct HeldBlockEvent {
+  BlockEvent::Kind kind = BlockEvent::Kind::stored;
+  BlockHash hash = 0;
+  // Of a stored block, where tokens are reported:
+  std::optional<BlockHash> parent{};  ///< none: it is the first of its prompt
+  std::vector<TokenId> tokens{};
+  std::string room{};  ///< adapter, tenant: as match() was reported
+  /// It is now where no worker's end reaches, or is so no more; it was reported as stored before,
+  /// and is reported as removed later, besides.
+  bool is_lasting = false;
+
+  friend bool operator==(const HeldBlockEvent&, const HeldBlockEvent&) = default;
+};
+
 class ConnectorScheduler {
  public:
   /// Errors: invalid_argument (no tokens in a block, no workers or too many, no group; with several
   /// groups or a window, loads that are not in the background: a step could not say what failed).
   static Result<ConnectorScheduler> make(ConnectorSchedulerOptions options);
+
+  ConnectorScheduler(ConnectorScheduler&&) noexcept;
+  ConnectorScheduler& operator=(ConnectorScheduler&&) noexcept;
+  ~ConnectorScheduler();
 
   struct Prompt {
     RequestId request;
@@ -127,7 +194,7 @@ class ConnectorScheduler {
   /// The orders of the step; every worker gets the same.
   StepOrders build();
   /// Whether build() would order anything now.
-  bool has_orders() const { return !next_.empty(); }
+  bool has_orders() const;
   /// Errors: invalid_argument (no such worker).
   Status update(const WorkerReport& report);
 
@@ -162,11 +229,11 @@ class ConnectorScheduler {
     HintAnswer answer;  ///< of several workers' the least
   };
   /// What became of hints that all workers have answered since the last call.
-  std::vector<AnsweredHint> take_answered_hints() { return std::exchange(answered_hints_, {}); }
+  std::vector<AnsweredHint> take_answered_hints();
 
   /// Blocks that all workers hold, or that they hold no more, since the last call.
   std::vector<HeldBlockEvent> take_events();
-  bool holds(BlockHash hash) const { return held_.has(hash); }
+  bool holds(BlockHash hash) const;
 
   struct Figures {
     std::uint64_t asked_tokens = 0;    ///< of prompts allocated, beyond what was computed
@@ -184,91 +251,10 @@ class ConnectorScheduler {
   Figures figures() const;
 
  private:
-  using Table = std::vector<std::uint64_t>;
-  struct Request {
-    std::vector<TokenId> tokens;
-    BlockHash last = 0;             // of the last whole block, or the root
-    std::vector<BlockHash> hashes;  // of the whole blocks
-    std::string room;
-    TenantId tenant = 0;
-    std::uint64_t computed = 0;  // when it was matched
-    std::uint64_t matched = 0;
-    std::uint64_t held_blocks = 0;  // behind the computed ones, of which `matched` was chosen
-    LoadOrCompute::Answer choice{};
-    TierCounts loads{};              // in the background, by where they were
-    std::vector<Table> tables;       // by group; none: nothing is allocated
-    std::uint64_t loading = 0;       // workers that have not received what was built, a bit each
-    std::uint64_t loading_step = 0;  // of the orders that say so
-    bool saves = false;              // something of it was ordered to be saved in the background
-  };
+  class Core;  // scheduler_core.h
+  explicit ConnectorScheduler(std::unique_ptr<Core> core);
 
-  explicit ConnectorScheduler(ConnectorSchedulerOptions options)
-      : options_(std::move(options)), held_(options_.workers) {}
-
-  Result<Request*> find(const RequestId& request);
-  Request begin(const Prompt& prompt) const;
-  Result<Match> match_behind(Request& request, const RequestId& id, std::uint64_t computed);
-  void extend_by(Request& request, std::span<const TokenId> tokens) const;
-  /// Blocks [first, end) of the request, those that are held or being saved.
-  void name_blocks(const Request& request, std::uint64_t first, std::uint64_t end);
-  struct Blocks {
-    std::uint64_t first, end;
-  };
-  /// Blocks that could be loaded, and behind which of them all groups can go on.
-  struct Held {
-    std::vector<TierIndex> tiers;
-    std::vector<bool> may_end;
-  };
-  /// Of these blocks, the first that a group needs to go on behind them.
-  std::uint64_t first_needed(std::size_t group, const Blocks& blocks) const {
-    return std::max(blocks.first,
-                    options_.groups[group].first_needed(blocks.end, options_.tokens_per_block));
-  }
-  Held held_of(const Request& request, const Blocks& blocks) const;
-  BlockHash name_in(std::size_t group, BlockHash hash) const;
-  std::optional<BlockHash> parent_in(std::size_t group, const Request& request,
-                                     std::uint64_t block) const;
-  bool is_null(std::uint64_t block) const { return block == options_.null_block; }
-  Status check_tables(const RequestId& id, const Request& request, const BlockTables& tables,
-                      std::uint64_t loaded_tokens) const;
-  Status check_progress(const RequestId& id, const Request& request,
-                        const Progress& progress) const;
-  void order_saves(const Request& request, const Progress& progress, RequestOrder& into);
-  void choose(Request& request, const Blocks& blocks);
-  void note_choice(const Request& request, std::uint64_t loaded);
-  void withdraw(const RequestId& id, bool with_background_saves);
-  void end_loads(Request& request);
-  void note_received(Request& request, std::uint32_t worker);
-  void forget_loads_before(std::uint64_t step, std::uint32_t worker);
-  void note_answer(BlockHash hash, bool is_last);
-  void begin_anew(const WorkerReport& report);
-  void end_anew(const WorkerReport& report);
-  void note_hint(const HintAnswer& answer);
-  void forget_hints();
-
-  const ConnectorSchedulerOptions options_;
-  HeldBlocks held_;
-  TokenNews news_;
-  std::map<RequestId, Request> requests_;
-  std::unordered_map<BlockHash, std::uint32_t> saving_;  // answers that are still to come
-  std::uint64_t anew_ = 0;  // workers that report from the start, and more follows; a bit each
-  StepOrders next_;
-  struct Step {
-    std::uint64_t tokens;
-    Instant since;
-  };
-  std::deque<Step> steps_;  // that have not ended
-  struct AskedHint {
-    AnsweredHint least;
-    std::uint32_t answers = 0;
-  };
-  std::map<std::uint64_t, AskedHint> asked_hints_;  // by number; that workers have to answer
-  std::uint64_t next_hint_ = 0;
-  std::vector<AnsweredHint> answered_hints_;
-  LoadOrCompute costs_;
-  TierCounts loading_{};       // ordered, and not received
-  TierCounts next_loading_{};  // with the next step, which waits for them
-  Figures figures_;
+  std::unique_ptr<Core> core_;
 };
 
 }  // namespace towpath::kv

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include <towpath/core/format.h>
-#include <towpath/kv/connector/scheduler.h>
+#include <towpath/kv/connector/scheduler_core.h>
 
 namespace towpath::kv {
 
-Status ConnectorScheduler::hint(const RequestId& id, const Hint& hint) {
+Status ConnectorScheduler::Core::hint(const RequestId& id, const Hint& hint) {
   TOWPATH_TRY(Request * request, find(id));
   const std::uint64_t per_block = options_.tokens_per_block;
   const std::uint64_t first = hint.first_token / per_block + (hint.first_token % per_block != 0);
@@ -35,7 +35,7 @@ Status ConnectorScheduler::hint(const RequestId& id, const Hint& hint) {
   return {};
 }
 
-void ConnectorScheduler::note_hint(const HintAnswer& answer) {
+void ConnectorScheduler::Core::note_hint(const HintAnswer& answer) {
   const auto known = asked_hints_.find(answer.number);
   if (known == asked_hints_.end()) return;  // asked in an earlier life
   AskedHint& asked = known->second;
@@ -53,7 +53,7 @@ void ConnectorScheduler::note_hint(const HintAnswer& answer) {
 }
 
 /// A worker that begins anew knows of none that it was sent.
-void ConnectorScheduler::forget_hints() {
+void ConnectorScheduler::Core::forget_hints() {
   const std::uint64_t unsent = next_hint_ - next_.hints.size();
   while (!asked_hints_.empty() && asked_hints_.begin()->first < unsent) {
     auto& [number, asked] = *asked_hints_.begin();

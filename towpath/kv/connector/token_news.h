@@ -22,22 +22,9 @@
 
 #include <towpath/kv/blocks/sequence_hash.h>
 #include <towpath/kv/connector/held_blocks.h>
+#include <towpath/kv/connector/scheduler.h>
 
 namespace towpath::kv {
-
-struct HeldBlockEvent {
-  BlockEvent::Kind kind = BlockEvent::Kind::stored;
-  BlockHash hash = 0;
-  // Of a stored block, where tokens are reported:
-  std::optional<BlockHash> parent{};  ///< none: it is the first of its prompt
-  std::vector<TokenId> tokens{};
-  std::string room{};  ///< adapter, tenant: as match() was reported
-  /// It is now where no worker's end reaches, or is so no more; it was reported as stored before,
-  /// and is reported as removed later, besides.
-  bool is_lasting = false;
-
-  friend bool operator==(const HeldBlockEvent&, const HeldBlockEvent&) = default;
-};
 
 class TokenNews {
  public:
