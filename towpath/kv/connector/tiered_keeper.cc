@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <towpath/core/format.h>
+#include <towpath/kv/connector/hint_runner.h>
 #include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/kv/peers/block_collector.h>
 #include <towpath/kv/peers/hand_over.h>
@@ -338,6 +339,12 @@ TieredKeeper::News TieredKeeper::take_news(std::size_t most) {
   news.more_follows = left > 0;
   return news;
 }
+
+void TieredKeeper::hint(HintOrder order) { hints_->take(std::move(order)); }
+
+std::vector<HintAnswer> TieredKeeper::take_hint_answers() { return hints_->take_answers(); }
+
+bool TieredKeeper::has_hints() const { return !hints_->is_idle(); }
 
 PeerFigures TieredKeeper::granting() const { return leases_ ? leases_->figures() : PeerFigures(); }
 

@@ -23,8 +23,7 @@
 #include <towpath/core/clock.h>
 #include <towpath/kv/blocks/block_directory.h>
 #include <towpath/kv/blocks/block_handles.h>
-#include <towpath/kv/connector/hint_runner.h>
-#include <towpath/kv/connector/hints.h>
+#include <towpath/kv/connector/orders.h>
 #include <towpath/kv/figures.h>
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/layout/physical_layout.h>
@@ -41,6 +40,7 @@ namespace towpath::kv {
 
 class BlockCollector;
 class HandOver;
+class HintRunner;
 class PeerLeases;
 class RelayedTier;
 class TieredKeeper;
@@ -176,10 +176,10 @@ class TieredKeeper {
            block_directory_->has_events();
   }
   /// Does it as it makes progress; each is answered once.
-  void hint(HintOrder order) { hints_->take(std::move(order)); }
-  std::vector<HintAnswer> take_hint_answers() { return hints_->take_answers(); }
+  void hint(HintOrder order);
+  std::vector<HintAnswer> take_hint_answers();
   /// A hint is under way; one that waits for its time is not.
-  bool has_hints() const { return !hints_->is_idle(); }
+  bool has_hints() const;
 
   /// The fastest tier that has the block now; 0: memory.
   TierIndex tier_of(BlockHash hash) const { return block_directory_->fastest(hash).value_or(0); }

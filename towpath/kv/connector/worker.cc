@@ -5,6 +5,7 @@
 
 #include <towpath/core/format.h>
 #include <towpath/kv/connector/worker.h>
+#include <towpath/kv/tiers/pace.h>
 
 namespace towpath::kv {
 namespace {
@@ -56,7 +57,11 @@ Result<std::unique_ptr<ConnectorWorker>> ConnectorWorker::make(
 
 ConnectorWorker::ConnectorWorker(ConnectorWorkerOptions options, blockcopy::LayoutHandle cache,
                                  layout::LayoutConfig config, std::unique_ptr<TieredKeeper> keeper)
-    : options_(options), cache_(cache), config_(config), keeper_(std::move(keeper)) {
+    : options_(options),
+      cache_(cache),
+      config_(config),
+      keeper_(std::move(keeper)),
+      copying_(std::make_unique<Pace>()) {
   report_.worker = options_.rank;
 }
 
@@ -266,7 +271,7 @@ WorkerReport ConnectorWorker::report_so_far() {
 /// By so much that it matters.
 std::vector<TierCost> ConnectorWorker::changed_costs() {
   std::vector<TierCost> costs = keeper_->costs();
-  if (options_.clock != nullptr) costs.push_back({0, copying_.per_block()});
+  if (options_.clock != nullptr) costs.push_back({0, copying_->per_block()});
   std::erase_if(costs, [&](const TierCost& cost) {
     Duration& before = costs_[cost.tier];
     const Duration by = cost.per_block > before ? cost.per_block - before : before - cost.per_block;
@@ -413,7 +418,7 @@ void ConnectorWorker::copy_to_engine(Load& load, const std::vector<BlockOrder>& 
     return;
   }
   figures_.loaded_blocks += orders.size();
-  copying_.begins(orders.size(), now());
+  copying_->begins(orders.size(), now());
   load.copies.push_back({*std::move(job), std::move(held)});
 }
 
@@ -435,7 +440,7 @@ void ConnectorWorker::end(Load& load, Copying& copy) {
       --figures_.loaded_blocks;
       --in_place;
     }
-  copying_.ends(copy.held.size(), in_place, now());
+  copying_->ends(copy.held.size(), in_place, now());
   copy.held.clear();
   ++settled_;
 }

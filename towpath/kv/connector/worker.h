@@ -28,9 +28,10 @@
 #include <towpath/blockcopy/transfer_manager.h>
 #include <towpath/kv/connector/orders.h>
 #include <towpath/kv/connector/tiered_keeper.h>
-#include <towpath/kv/tiers/pace.h>
 
 namespace towpath::kv {
+
+class Pace;
 
 struct ConnectorWorkerOptions {
   blockcopy::TransferManager* manager = nullptr;  ///< outlives the worker
@@ -209,7 +210,7 @@ class ConnectorWorker {
   std::vector<std::uint64_t> failed_;
   WorkerReport report_;
   bool has_orders_ = false;              // of a step, the first of its life
-  Pace copying_;                         // to the engine
+  std::unique_ptr<Pace> copying_;        // to the engine
   std::map<TierIndex, Duration> costs_;  // that were reported
   Figures figures_;
 };
