@@ -7,6 +7,7 @@
 #include <towpath/kv/blocks/block_directory.h>
 #include <towpath/kv/disk/block_store.h>
 #include <towpath/kv/disk/index_format.h>
+#include <towpath/kv/disk/segment.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/system_file.h>
 #include <towpath/sys/temporary_directory.h>

@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include <towpath/core/format.h>
-#include <towpath/kv/disk/drive_files.h>
+#include <towpath/kv/disk/block_store.h>
+#include <towpath/kv/disk/segment_format.h>
 #include <towpath/kv/tiers/object_tier.h>
 #include <towpath/run/file_engines.h>
 #include <towpath/sys/random.h>

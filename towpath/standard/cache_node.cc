@@ -4,7 +4,8 @@
 #include <utility>
 
 #include <towpath/core/format.h>
-#include <towpath/kv/disk/drive_files.h>
+#include <towpath/kv/disk/block_store.h>
+#include <towpath/kv/disk/segment_format.h>
 #include <towpath/kv/peers/peer_leases.h>
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/kv/tiers/object_tier.h>

@@ -4,7 +4,7 @@
 #include <towpath/blockcopy/layout_package.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/format.h>
-#include <towpath/kv/disk/drive_files.h>
+#include <towpath/kv/disk/block_store.h>
 #include <towpath/kv/peers/peer_leases.h>
 #include <towpath/rendezvous/hosted_rendezvous.h>
 #include <towpath/standard/cache_node.h>

@@ -1,7 +1,7 @@
 #include <cstring>
 #include <utility>
 
-#include <towpath/kv/disk/drive_files.h>
+#include <towpath/kv/disk/block_store.h>
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/net/digest.h>
 #include <towpath/run/file_engines.h>

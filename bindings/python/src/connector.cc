@@ -8,7 +8,7 @@
 
 #include <towpath/compat/kvbm/connector.h>
 #include <towpath/kv/connector/scheduler.h>
-#include <towpath/kv/disk/drive_files.h>
+#include <towpath/kv/disk/block_store.h>
 #include <towpath/standard/cache_server.h>
 #include <towpath/standard/connector_words.h>
 #include <towpath/sys/clock.h>

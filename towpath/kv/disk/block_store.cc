@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <towpath/core/format.h>
-#include <towpath/kv/disk/block_store.h>
+#include <towpath/kv/disk/store_parts.h>
 
 namespace towpath::kv {
 namespace {
@@ -24,7 +24,7 @@ std::optional<BlockStore::Found> BlockStore::find(BlockHash hash) const {
 std::vector<BlockHash> BlockStore::hashes() const {
   std::vector<BlockHash> all;
   all.reserve(index_.size());
-  index_.for_each([&](const Place& place) { all.push_back(place.record.hash); });
+  index_.for_each([&](const BlockIndex::Place& place) { all.push_back(place.record.hash); });
   return all;
 }
 
@@ -38,7 +38,7 @@ Status BlockStore::get(BlockHash hash, ByteSpan into) {
 Status BlockStore::begin(BlockRead& read, BlockHash hash, ByteSpan into) {
   const auto known = index_.find(hash);
   if (!known) return error(Code::not_found, cat("no block ", hex(hash)));
-  const Place& place = *known;
+  const BlockIndex::Place& place = *known;
   if (into.size() != place.record.length)
     return error(Code::invalid_argument, cat("block ", hex(hash), " has ", place.record.length,
                                              " bytes; room was given for ", into.size()));
@@ -65,11 +65,10 @@ Status BlockStore::end(BlockRead& read) {
   return {};
 }
 
-/// Nothing: meanwhile the block has gone, or lies elsewhere.
-std::optional<BlockStore::Place> BlockStore::where_it_was(const BlockRead& read) const {
+/// False: meanwhile the block has gone, or lies elsewhere.
+bool BlockStore::is_where_it_was(const BlockRead& read) const {
   const auto known = index_.find(read.record.hash);
-  const bool is_there = known && known->segment == read.segment && known->offset == read.offset;
-  return is_there ? known : std::nullopt;
+  return known && known->segment == read.segment && known->offset == read.offset;
 }
 
 /// What was written of a block that is_kept, and is not acknowledged.
@@ -91,13 +90,13 @@ Status BlockStore::check_bytes(const Digest& digest, ConstByteSpan bytes) const 
 
 Status BlockStore::quarantine(const BlockRead& read, const std::string& reason, Status cause) {
   const BlockHash hash = read.record.hash;
-  const auto place = where_it_was(read);
-  if (!place)
+  if (!is_where_it_was(read))
     return error(Code::not_found, cat("block ", hex(hash), " went while it was read"))
         .because(std::move(cause));
   ++figures_.quarantined[reason];
   // Of one that was leaving, and was put again, only the old copy is lost.
-  if (const PlacedRecord* const copy = place->is_kept ? kept_copy(hash) : nullptr; copy != nullptr)
+  const bool is_kept = index_.find(hash)->is_kept;
+  if (const PlacedRecord* const copy = is_kept ? kept_copy(hash) : nullptr; copy != nullptr)
     index_.put({*copy, false});
   else
     index_.erase(hash);
@@ -211,7 +210,7 @@ Status BlockStore::end(RecordWrite& write) {
   // Of two that were begun together the first to arrive stays.
   auto place = index_.find(write.record.hash);
   if (is_leaving(write.record.hash)) place->is_kept = true, ++figures_.kept;
-  index_.put(place.value_or(Place{write, false}));
+  index_.put(place.value_or(BlockIndex::Place{write, false}));
   return {};
 }
 

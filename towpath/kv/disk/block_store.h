@@ -33,13 +33,22 @@
 #include <vector>
 
 #include <towpath/kv/blocks/block_directory.h>
-#include <towpath/kv/disk/block_index.h>
-#include <towpath/kv/disk/index_format.h>
-#include <towpath/kv/disk/record_io.h>
-#include <towpath/kv/disk/segment.h>
-#include <towpath/kv/disk/store_lock.h>
+#include <towpath/kv/digest.h>
+#include <towpath/sys/file.h>
+#include <towpath/sys/file_device.h>
 
 namespace towpath::kv {
+
+// Its parts, for those that take it apart: record_io.h has what they move.
+class BlockIndex;
+struct BlockRead;
+struct IndexedSegment;
+struct PlacedRecord;
+struct Record;
+struct RecordWrite;
+class Segment;
+struct SegmentName;
+struct SegmentSync;
 
 struct BlockStoreOptions {
   std::string directory;  ///< made when it is not there
@@ -58,6 +67,11 @@ struct BlockStoreOptions {
   TierIndex tier = 0;
 };
 
+/// The file system that a store in `directory` is in: that of a drive where its path begins with
+/// one's, or with a file's, which is opened (drive_files.h); else the kernel's. Errors:
+/// DriveFiles::open's.
+Result<std::shared_ptr<sys::FileSystem>> store_files(const std::string& directory);
+
 class BlockStore {
  public:
   /// Finds what is there. A directory that cannot be written to makes a store that can be read:
@@ -68,6 +82,7 @@ class BlockStore {
   static Result<std::unique_ptr<BlockStore>> open(sys::FileSystem& files,
                                                   const BlockStoreOptions& options,
                                                   std::unique_ptr<sys::FileDevice> device = {});
+  ~BlockStore();
 
   /// Bytes in canonical order (digest.h), proven before they are written. A block that is there
   /// is not written again, unless it is_leaving(). Errors: corrupt (the bytes do not match:
@@ -158,11 +173,10 @@ class BlockStore {
   const Status& read_only() const noexcept { return read_only_; }
 
  private:
-  using Place = BlockIndex::Place;
+  struct Parts;  // store_parts.h
 
   BlockStore(sys::FileSystem& files, BlockStoreOptions options,
-             std::unique_ptr<sys::FileDevice> device)
-      : files_(files), options_(std::move(options)), device_(std::move(device)) {}
+             std::unique_ptr<sys::FileDevice> device);
 
   Status recover();
   void drop_empty_segments();
@@ -187,7 +201,7 @@ class BlockStore {
   void note_leaving();
   Status check_bytes(const Digest& digest, ConstByteSpan bytes) const;
   Status quarantine(const BlockRead& read, const std::string& reason, Status cause);
-  std::optional<Place> where_it_was(const BlockRead& read) const;
+  bool is_where_it_was(const BlockRead& read) const;
   const PlacedRecord* kept_copy(BlockHash hash) const;
   void forget_unacknowledged(BlockHash hash);
   void acknowledge(const PlacedRecord& synced);
@@ -196,9 +210,9 @@ class BlockStore {
   sys::FileSystem& files_;
   const BlockStoreOptions options_;
   const std::unique_ptr<sys::FileDevice> device_;
-  StoreLock lock_;
+  const std::unique_ptr<Parts> parts_;
   Status read_only_;
-  std::map<std::uint64_t, Segment> segments_;  // by number: oldest first
+  std::map<std::uint64_t, Segment>& segments_;  // of parts_, by number: oldest first
   std::uint64_t next_number_ = 1;
   std::optional<std::uint64_t> current_;       // that is written to
   bool is_spoiled_ = false;                    // a write to it failed: it takes no more
@@ -210,11 +224,11 @@ class BlockStore {
   const SegmentSync* syncing_ = nullptr;       // that is under way
   bool has_removals_ = false;                  // were written, that no sync has covered
   bool has_lost_removals_ = false;             // since the last checkpoint, by a sync that failed
-  BlockIndex index_;
-  std::uint64_t freed_ = 0;                   // bytes, since the last record was written
-  std::uint64_t refused_ = 0;                 // records since then, for which nothing was freed
-  std::uint64_t leaving_before_ = 0;          // blocks in segments of lower numbers are leaving
-  std::vector<PlacedRecord> unacknowledged_;  // in the current segment, and not being synced
+  BlockIndex& index_;                          // of parts_
+  std::uint64_t freed_ = 0;                    // bytes, since the last record was written
+  std::uint64_t refused_ = 0;                  // records since then, for which nothing was freed
+  std::uint64_t leaving_before_ = 0;           // blocks in segments of lower numbers are leaving
+  std::vector<PlacedRecord>& unacknowledged_;  // of parts_
   Figures figures_;
 };
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <towpath/kv/disk/record_io.h>
 #include <towpath/kv/disk/store_fixture.h>
 #include <towpath/sys/memory_file_system.h>
 #include <towpath/sys/system_file.h>

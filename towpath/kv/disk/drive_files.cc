@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <towpath/core/format.h>
+#include <towpath/kv/disk/block_store.h>
 #include <towpath/kv/disk/drive_files.h>
 #include <towpath/kv/disk/segment.h>
 #include <towpath/sys/file_range.h>

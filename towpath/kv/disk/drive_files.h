@@ -95,8 +95,4 @@ class DriveFiles final : public sys::FileSystem {
   std::uint64_t sequence_ TOWPATH_GUARDED_BY(mutex_) = 0;  // of the table that is on the drive
 };
 
-/// The file system that a store in `directory` is in: that of a drive where its path begins with
-/// one's, or with a file's, which is opened; else the kernel's. Errors: DriveFiles::open's.
-Result<std::shared_ptr<sys::FileSystem>> store_files(const std::string& directory);
-
 }  // namespace towpath::kv

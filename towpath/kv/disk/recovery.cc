@@ -3,8 +3,7 @@
 
 #include <towpath/core/checked.h>
 #include <towpath/core/format.h>
-#include <towpath/kv/disk/block_store.h>
-#include <towpath/kv/disk/store_lock.h>
+#include <towpath/kv/disk/store_parts.h>
 #include <towpath/wire/envelope.h>
 
 namespace towpath::kv {
@@ -67,6 +66,18 @@ BlockStoreOptions fitting(BlockStoreOptions options, const sys::FileSlots& slots
 
 }  // namespace
 
+BlockStore::BlockStore(sys::FileSystem& files, BlockStoreOptions options,
+                       std::unique_ptr<sys::FileDevice> device)
+    : files_(files),
+      options_(std::move(options)),
+      device_(std::move(device)),
+      parts_(std::make_unique<Parts>()),
+      segments_(parts_->segments),
+      index_(parts_->index),
+      unacknowledged_(parts_->unacknowledged) {}
+
+BlockStore::~BlockStore() = default;
+
 Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
                                                      const BlockStoreOptions& options,
                                                      std::unique_ptr<sys::FileDevice> device) {
@@ -93,7 +104,7 @@ Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
 }
 
 Status BlockStore::recover() {
-  TOWPATH_TRY(lock_, lock_store(files_, {options_.directory, options_.incarnation}));
+  TOWPATH_TRY(parts_->lock, lock_store(files_, {options_.directory, options_.incarnation}));
   TOWPATH_TRY(const std::vector<std::string> names, files_.list(options_.directory));
   std::vector<IndexedSegment> known = read_checkpoint(names);
   std::size_t blocks = 0;

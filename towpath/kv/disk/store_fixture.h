@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/kv/disk/block_store.h>
+#include <towpath/kv/disk/segment.h>
 #include <towpath/sys/memory_file_system.h>
 
 namespace towpath::kv::testing {

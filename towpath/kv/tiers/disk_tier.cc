@@ -2,6 +2,7 @@
 #include <utility>
 
 #include <towpath/core/format.h>
+#include <towpath/kv/disk/record_io.h>
 #include <towpath/kv/tiers/disk_tier.h>
 
 namespace towpath::kv {
@@ -12,6 +13,32 @@ namespace {
 constexpr std::size_t kReadAlone = std::size_t{128} << 10U;
 
 }  // namespace
+
+struct DiskTier::Read {
+  TierTask* task;
+  BlockRead read{};
+};
+
+/// Of a block; of a removal, which nobody waits for, there is no task.
+struct DiskTier::Waiting {
+  TierTask* task;
+  Record record;
+  bool lacks_space = false;        // which is to be found before it is tried again
+  Status why{};                    // it does
+  std::uint64_t rooms_before = 0;  // that had been made when it was tried
+};
+
+struct DiskTier::Write {
+  Waiting what;
+  RecordWrite write{};
+};
+
+DiskTier::DiskTier(std::unique_ptr<BlockStore> store, TierIndex index)
+    : store_(std::move(store)), index_(index) {}
+
+bool DiskTier::is_idle() const {
+  return reads_.empty() && writes_.empty() && waiting_.empty() && sync_ == nullptr;
+}
 
 Result<std::unique_ptr<DiskTier>> DiskTier::open(sys::FileSystem& files,
                                                  const BlockStoreOptions& options,
@@ -236,14 +263,14 @@ Status DiskTier::begin_write(Waiting& what) {
 /// When nothing is being written that would be missing, or much was.
 bool DiskTier::begin_sync() {
   if (sync_ || (!writes_.empty() && written_bytes_ < kSyncBytes)) return false;
-  SegmentSync& sync = sync_.emplace();
-  if (!store_->begin(sync)) {
+  sync_ = std::make_unique<SegmentSync>();
+  if (!store_->begin(*sync_)) {
     sync_.reset();
     return false;
   }
   synced_with_it_ = std::exchange(written_, {});
   written_bytes_ = 0;
-  store_->device().begin(sync.request);
+  store_->device().begin(sync_->request);
   return true;
 }
 

@@ -9,10 +9,8 @@
 // all that is under way, and are waited for. Thread: that of BlockTier.
 #pragma once
 
-#include <deque>
 #include <list>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include <towpath/kv/disk/block_store.h>
@@ -56,30 +54,16 @@ class DiskTier final : public BlockTier {
   BlockStore& store() noexcept { return *store_; }
 
  private:
-  struct Read {
-    TierTask* task;
-    BlockRead read{};
-  };
-  /// Of a block; of a removal, which nobody waits for, there is no task.
-  struct Waiting {
-    TierTask* task;
-    Record record;
-    bool lacks_space = false;        // which is to be found before it is tried again
-    Status why{};                    // it does
-    std::uint64_t rooms_before = 0;  // that had been made when it was tried
-  };
-  struct Write {
-    Waiting what;
-    RecordWrite write{};
-  };
+  struct Read;
+  struct Waiting;
+  struct Write;
 
-  DiskTier(std::unique_ptr<BlockStore> store, TierIndex index)
-      : store_(std::move(store)), index_(index) {}
+  DiskTier(std::unique_ptr<BlockStore> store, TierIndex index);
 
   void begin_get(TierTask& task);
   void begin_put(TierTask& task);
   void end_with_block(TierTask& task);
-  bool is_idle() const { return reads_.empty() && writes_.empty() && waiting_.empty() && !sync_; }
+  bool is_idle() const;
   void drain();
 
   bool end_reads();
@@ -99,14 +83,14 @@ class DiskTier final : public BlockTier {
   std::unique_ptr<BlockStore> store_;
   const TierIndex index_;
   std::list<Read> reads_;
-  std::deque<Waiting> waiting_;
+  std::list<Waiting> waiting_;
   std::vector<Waiting> to_remove_;  ///< again, with the next progress(); nobody waits for them
   bool is_draining_ = false;        // then none is for want of memory
   std::uint64_t rooms_made_ = 0;    // for records that found no space
   std::list<Write> writes_;
   std::vector<TierTask*> written_;  // and not being synced
   std::uint64_t written_bytes_ = 0;
-  std::optional<SegmentSync> sync_;
+  std::unique_ptr<SegmentSync> sync_;
   std::vector<TierTask*> synced_with_it_;
 };
 

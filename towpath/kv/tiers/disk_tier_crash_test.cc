@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <towpath/kv/disk/drive_files.h>
+#include <towpath/kv/disk/block_store.h>
 #include <towpath/kv/disk/store_fixture.h>
 #include <towpath/kv/tiers/disk_tier.h>
 #include <towpath/run/file_engines.h>
