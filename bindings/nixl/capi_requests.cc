@@ -1,7 +1,7 @@
 // The life of a request: posted, watched, asked about, released.
 #include <cmath>
 
-#include <towpath/agent/explanation.h>
+#include <towpath/agent/agent.h>
 #include <towpath/compat/nixl/release.h>
 
 #include "bindings/nixl/call.h"

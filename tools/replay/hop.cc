@@ -1,6 +1,6 @@
 #include "tools/replay/hop.h"
 
-#include <towpath/agent/explanation.h>
+#include <towpath/agent/agent.h>
 #include <towpath/sys/clock.h>
 
 namespace towpath::tools::replay {

@@ -1,4 +1,4 @@
-#include <towpath/agent/explanation.h>
+#include <towpath/agent/agent.h>
 #include <towpath/core/format.h>
 
 namespace towpath::agent {

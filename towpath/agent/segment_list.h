@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
+#include <towpath/agent/options.h>
 #include <towpath/agent/resolved_list.h>
-#include <towpath/agent/selection.h>
 #include <towpath/backend/backend.h>
 
 namespace towpath::agent {

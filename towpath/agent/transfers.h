@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include <towpath/agent/agent.h>
 #include <towpath/agent/backend_chooser.h>
-#include <towpath/agent/explanation.h>
 #include <towpath/agent/peer_book.h>
 #include <towpath/agent/progress_engine.h>
 #include <towpath/agent/transfer.h>

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include <towpath/core/result.h>
-#include <towpath/rendezvous/metadata_name.h>
+#include <towpath/rendezvous/rendezvous.h>
 
 namespace towpath::rendezvous::etcd {
 

@@ -10,7 +10,7 @@
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
-#include <towpath/rendezvous/metadata_name.h>
+#include <towpath/rendezvous/rendezvous.h>
 #include <towpath/wire/envelope.h>
 
 namespace towpath::rendezvous {

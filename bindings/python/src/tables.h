@@ -12,7 +12,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include <towpath/agent/selection.h>
+#include <towpath/agent/options.h>
 #include <towpath/core/descriptor.h>
 
 namespace towpath::python {

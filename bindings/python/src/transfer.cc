@@ -5,7 +5,7 @@
 
 #include <pybind11/stl.h>
 
-#include <towpath/agent/explanation.h>
+#include <towpath/agent/agent.h>
 #include <towpath/core/format.h>
 
 #include "bindings/python/src/agent.h"
