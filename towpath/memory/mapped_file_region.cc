@@ -3,6 +3,7 @@
 #include <towpath/core/checked.h>
 #include <towpath/core/format.h>
 #include <towpath/memory/mapped_file_region.h>
+#include <towpath/sys/shared_file.h>
 
 namespace towpath::memory {
 namespace {

@@ -14,9 +14,13 @@
 
 #include <towpath/core/result.h>
 #include <towpath/memory/region.h>
+#include <towpath/sys/file.h>
 #include <towpath/sys/mapping.h>
 #include <towpath/sys/own_process.h>
-#include <towpath/sys/shared_file.h>
+
+namespace towpath::sys {
+struct SharedFile;
+}
 
 namespace towpath::memory {
 

@@ -7,12 +7,16 @@
 #include <string>
 
 #include <towpath/sys/file_device.h>
-#include <towpath/sys/file_engine.h>
+
+namespace towpath::sys {
+class FileEngine;
+}
 
 namespace towpath::run {
 
 enum class FileEngineKind { automatic, io_uring, threads };
 
+/// For those that include sys/file_engine.h.
 struct OpenedFileEngine {
   std::unique_ptr<sys::FileEngine> engine;
   std::string refusal;  ///< why it is not io_uring although that was wanted

@@ -4,6 +4,7 @@
 
 #include <towpath/run/file_engines.h>
 #include <towpath/sys/file_device.h>
+#include <towpath/sys/file_engine.h>
 #include <towpath/sys/system_file.h>
 #include <towpath/sys/temporary_directory.h>
 #include <towpath/sys/testing/kernel_rings.h>

@@ -7,6 +7,7 @@
 #include <towpath/core/checked.h>
 #include <towpath/core/format.h>
 #include <towpath/sys/file_device.h>
+#include <towpath/sys/file_engine.h>
 #include <towpath/sys/os_error.h>
 
 namespace towpath::sys {

@@ -12,14 +12,12 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include <towpath/core/clock.h>
 #include <towpath/sys/file.h>
-#include <towpath/sys/file_engine.h>
+#include <towpath/sys/io_part.h>
 
 namespace towpath::sys {
 
@@ -68,37 +66,6 @@ class FileDevice {
 
   /// Begins it, and waits for its end. What else ends meanwhile, ends.
   Status finish(FileRequest& request);
-};
-
-/// Through an engine (file_engine.h), which needs a file's descriptor.
-class EngineFileDevice final : public FileDevice {
- public:
-  /// `engine` takes `depth` I/Os at once.
-  EngineFileDevice(std::unique_ptr<FileEngine> engine, std::uint32_t depth);
-  /// Nothing is under way.
-  ~EngineFileDevice() override;
-
-  void begin(FileRequest& request) override;
-  void cancel(FileRequest& request) override;
-  bool progress() override;
-  int wait_fd() const override { return engine_->wait_fd(); }
-  void wait(Duration most) override;
-  std::string describe() const override { return engine_->describe(); }
-
- private:
-  void start();
-  void submit(std::uint32_t place);
-  bool settle(std::uint32_t place, std::int32_t result);
-
-  const std::unique_ptr<FileEngine> engine_;
-  struct Place {
-    FileRequest* request = nullptr;
-    std::array<IoPart, 2> rest{};  // of its parts, that is not moved yet
-  };
-  std::vector<Place> places_;  // by id
-  std::vector<std::uint32_t> free_;
-  std::deque<FileRequest*> waiting_;
-  bool may_be_readable_ = false;  // wait_fd(), for what was ended already
 };
 
 /// Through the file itself: each request ends where it begins. For files that have no descriptor,

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/sys/file_device.h>
+#include <towpath/sys/file_engine.h>
 #include <towpath/sys/memory_file_system.h>
 #include <towpath/sys/system_file.h>
 

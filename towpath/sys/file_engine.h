@@ -6,38 +6,21 @@
 // the result says so. Invariants: those of IoEngine. Thread: one at a time.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <span>
+#include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
+#include <towpath/sys/file_device.h>
 #include <towpath/sys/io_engine.h>
 #include <towpath/sys/io_part.h>
 
 namespace towpath::sys {
-
-inline constexpr int kNoSlot = -1;
-
-/// A file as an engine knows it.
-struct EngineFile {
-  int fd = -1;
-  int slot = kNoSlot;  ///< in the engine's table of registered files
-};
-
-struct FileIo {
-  /// sync: what was written before is on the disk when it has ended (fdatasync). It orders nothing.
-  enum class Kind : std::uint8_t { read, write, sync };
-  std::uint64_t id = 0;
-  Kind kind = Kind::read;
-  bool buffered = false;  ///< through the page cache
-  EngineFile file;
-  std::uint64_t offset = 0;
-  std::span<const IoPart> parts;  ///< one at least, of a sync none; unchanged until the id is back
-  /// The registered buffer that the part lies in; only with a single part.
-  int buffer_slot = kNoSlot;
-};
 
 /// IoDone::result: bytes, or a negative errno.
 class FileEngine : public IoEngine {
@@ -61,6 +44,37 @@ class FileEngine : public IoEngine {
 
   /// Takes an I/O in; it need not start before flush(). No system call.
   virtual void submit(const FileIo& io) = 0;
+};
+
+/// A FileDevice through an engine, which needs a file's descriptor.
+class EngineFileDevice final : public FileDevice {
+ public:
+  /// `engine` takes `depth` I/Os at once.
+  EngineFileDevice(std::unique_ptr<FileEngine> engine, std::uint32_t depth);
+  /// Nothing is under way.
+  ~EngineFileDevice() override;
+
+  void begin(FileRequest& request) override;
+  void cancel(FileRequest& request) override;
+  bool progress() override;
+  int wait_fd() const override { return engine_->wait_fd(); }
+  void wait(Duration most) override;
+  std::string describe() const override { return engine_->describe(); }
+
+ private:
+  void start();
+  void submit(std::uint32_t place);
+  bool settle(std::uint32_t place, std::int32_t result);
+
+  const std::unique_ptr<FileEngine> engine_;
+  struct Place {
+    FileRequest* request = nullptr;
+    std::array<IoPart, 2> rest{};  // of its parts, that is not moved yet
+  };
+  std::vector<Place> places_;  // by id
+  std::vector<std::uint32_t> free_;
+  std::deque<FileRequest*> waiting_;
+  bool may_be_readable_ = false;  // wait_fd(), for what was ended already
 };
 
 }  // namespace towpath::sys
