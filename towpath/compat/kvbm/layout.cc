@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <towpath/compat/kvbm/layout.h>
+#include <towpath/compat/kvbm/words.h>
 #include <towpath/core/format.h>
 
 namespace towpath::kvbm {

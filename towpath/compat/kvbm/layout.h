@@ -12,14 +12,23 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
-#include <towpath/compat/kvbm/words.h>
+#include <towpath/core/identity.h>
 #include <towpath/core/result.h>
 #include <towpath/layout/layout_descriptor.h>
 
 namespace towpath::kvbm {
+
+/// What a KVBM's words leave open.
+struct Terms {
+  /// Whose metadata came with them: they name an agent, and not which of its lives.
+  AgentIdentity agent;
+  /// What blocks are taken for whose order is `Unknown`; without it they are refused.
+  std::optional<layout::BlockFormat> unknown_order = std::nullopt;
+};
 
 /// kMaxRegions regions, each with its numbers at their longest, and the rest.
 inline constexpr std::size_t kMaxKvbmJsonBytes =

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include <towpath/compat/kvbm/layout.h>
 #include <towpath/core/identity.h>
 #include <towpath/core/result.h>
 #include <towpath/layout/layout_descriptor.h>
@@ -81,14 +82,6 @@ struct Words {
   Kind kind = Kind::fully_contiguous;
   layout::BlockDimension dimension = layout::BlockDimension::first;  ///< of separate layers
   Order order = Order::unknown;
-};
-
-/// What a KVBM's words leave open.
-struct Terms {
-  /// Whose metadata came with them: they name an agent, and not which of its lives.
-  AgentIdentity agent;
-  /// What blocks are taken for whose order is `Unknown`; without it they are refused.
-  std::optional<layout::BlockFormat> unknown_order = std::nullopt;
 };
 
 /// Errors: unsupported (another version than 1).
