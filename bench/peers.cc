@@ -9,6 +9,7 @@
 #include <towpath/core/format.h>
 #include <towpath/memory/shared_region.h>
 #include <towpath/standard/standard.h>
+#include <towpath/standard/stderr_sink.h>
 
 #include "bench/child.h"
 #include "bench/harness.h"

@@ -14,6 +14,7 @@
 #include <towpath/standard/configuration.h>
 #include <towpath/standard/metadata_exchange.h>
 #include <towpath/standard/standard.h>
+#include <towpath/standard/stderr_sink.h>
 #include <towpath/telemetry/log.h>
 
 #include "bindings/nixl/nixl_capi.h"

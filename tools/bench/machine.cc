@@ -13,7 +13,7 @@ struct HostMachine {
   device::HostDriver driver{clock, {.memory_bytes = std::uint64_t{1} << 36U}};
 };
 
-staging::Devices devices_of(const Options& options) {
+device::DriverSource devices_of(const Options& options) {
   if (options.device != "host") return standard::gpus();
   const auto machine = std::make_shared<HostMachine>();
   return {.open = [machine]() -> Result<std::shared_ptr<device::Driver>> {

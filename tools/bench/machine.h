@@ -18,7 +18,7 @@ struct Machine {
   /// Errors: unsupported (no GPU, and what is missing).
   Result<std::shared_ptr<device::Device>> first_device() const;
 
-  const staging::Devices devices;
+  const device::DriverSource devices;
   const backend::Registry registry;
 };
 

@@ -59,7 +59,8 @@ std::string why_not_direct(const ConnectorNodeOptions& options, kv::DiskTier& di
   return why.empty() ? why : cat("is not done, files go through the page cache: ", why);
 }
 
-Result<memory::SharedDevice> open_device(const staging::Devices& devices, std::uint64_t ordinal) {
+Result<memory::SharedDevice> open_device(const device::DriverSource& devices,
+                                         std::uint64_t ordinal) {
   TOWPATH_TRY(const std::shared_ptr<device::Driver> driver, devices.open());
   constexpr std::uint64_t kMost = std::numeric_limits<unsigned>::max();
   return driver->open(static_cast<unsigned>(std::min(ordinal, kMost)));

@@ -17,6 +17,7 @@
 #include <towpath/run/worker.h>
 #include <towpath/standard/connector_options.h>
 #include <towpath/standard/standard.h>
+#include <towpath/standard/stderr_sink.h>
 #include <towpath/sys/file.h>
 
 namespace towpath::standard {

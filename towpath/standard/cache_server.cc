@@ -7,9 +7,13 @@
 #include <towpath/kv/disk/block_store.h>
 #include <towpath/kv/peers/peer_leases.h>
 #include <towpath/rendezvous/hosted_rendezvous.h>
+#include <towpath/run/poller.h>
+#include <towpath/run/waker.h>
+#include <towpath/run/worker.h>
 #include <towpath/standard/cache_node.h>
 #include <towpath/standard/cache_server.h>
 #include <towpath/standard/configuration.h>
+#include <towpath/standard/stderr_sink.h>
 #include <towpath/standard/user_token.h>
 
 namespace towpath::standard {
@@ -139,11 +143,11 @@ struct CacheServer::Opening {
 // The server -------------------------------------------------------------------------------------
 
 CacheServer::CacheServer(const CacheServerOptions& options, const Settings& settings)
-    : options_(options), sink_(settings) {}
+    : options_(options), sink_(std::make_unique<StderrSink>(settings)) {}
 
 /// Caches take leave of the place while it is still served.
 CacheServer::~CacheServer() {
-  std::optional<run::Worker> leaving;
+  std::unique_ptr<run::Worker> leaving;
   std::map<std::string, std::unique_ptr<ServedCache>> caches;
   std::map<std::string, std::unique_ptr<Opening>> opening;
   {
@@ -167,24 +171,26 @@ Result<std::unique_ptr<CacheServer>> CacheServer::open(const CacheServerOptions&
         "give memory, for one cache at least");
   TOWPATH_TRY(const Configuration reported, configure(read_environment()));
   auto made = std::unique_ptr<CacheServer>(new CacheServer(options, reported.settings));
-  reported.warn(telemetry::Log(made->sink_, made->clock_, "serve"));
+  reported.warn(telemetry::Log(*made->sink_, made->clock_, "serve"));
   if (!options.directory.empty()) {
     TOWPATH_TRY(made->files_, usable_files(options));
   }
   if (const auto telemetry = reported.telemetry.decide(false); telemetry && telemetry->prometheus)
     made->serve_metrics(*telemetry->prometheus);
   rendezvous::HostedRendezvousOptions place;
-  place.listener.log = telemetry::Log(made->sink_, made->clock_, "serve");
+  place.listener.log = telemetry::Log(*made->sink_, made->clock_, "serve");
   TOWPATH_TRY(place.address, net::parse_address(options.address));
   TOWPATH_TRY(made->place_, rendezvous::HostedRendezvous::open(std::move(place), made->clock_));
   if (!made->place_->is_host()) return why_not_hosted(*made->place_);
-  TOWPATH_TRY(made->poller_, run::Poller::open());
+  TOWPATH_TRY(run::Poller poller, run::Poller::open());
+  made->poller_ = std::make_unique<run::Poller>(std::move(poller));
   TOWPATH_TRY(made->poller_->add(made->place_->wait_fd(), 0));
   TOWPATH_TRY(made->waker_, run::Waker::open());
   TOWPATH_TRY(made->poller_->add(made->waker_->fd(), 2));
-  TOWPATH_TRY(made->listener_, run::Worker::start("kv-serve", [one = made.get()](const auto& stop) {
-                one->listen(stop);
-              }));
+  TOWPATH_TRY(
+      run::Worker listener,
+      run::Worker::start("kv-serve", [one = made.get()](const auto& stop) { one->listen(stop); }));
+  made->listener_ = std::make_unique<run::Worker>(std::move(listener));
   return made;
 }
 
@@ -194,7 +200,7 @@ void CacheServer::serve_metrics(const PrometheusOptions& options) {
   if (endpoint.ok())
     endpoint_ = *std::move(endpoint);
   else
-    telemetry::Log(sink_, clock_, "serve")
+    telemetry::Log(*sink_, clock_, "serve")
         .warning("the Prometheus endpoint is left out", {{"why", endpoint.status().to_string()}});
 }
 
@@ -415,7 +421,7 @@ void CacheServer::send_off(std::unique_ptr<ServedCache> going) {
     is_one_leaving_ = false;
   });
   if (leaving.ok())
-    leaving_ = *std::move(leaving);
+    leaving_ = std::make_unique<run::Worker>(*std::move(leaving));
   else
     is_one_leaving_ = false;
 }

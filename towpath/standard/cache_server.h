@@ -26,12 +26,8 @@
 
 #include <towpath/kv/figures.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/poller.h>
-#include <towpath/run/waker.h>
-#include <towpath/run/worker.h>
 #include <towpath/standard/connector_options.h>
 #include <towpath/standard/prometheus.h>
-#include <towpath/standard/stderr_sink.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/file.h>
 #include <towpath/telemetry/metrics.h>
@@ -44,8 +40,17 @@ class HostedRendezvous;
 struct Change;
 struct MetadataName;
 }  // namespace towpath::rendezvous
+namespace towpath::run {
+class Poller;
+class StopToken;
+class Waker;
+class Worker;
+}  // namespace towpath::run
 
 namespace towpath::standard {
+
+struct Settings;
+class StderrSink;
 
 /// Of the memory, what a block needs beside its bytes: its slot, its places in the tables, its name
 /// at the peers. Smaller blocks are refused.
@@ -132,20 +137,20 @@ class CacheServer {
   const CacheServerOptions options_;
   std::shared_ptr<sys::FileSystem> files_;  // null: no files
   const sys::SystemClock clock_;
-  StderrSink sink_;
+  const std::unique_ptr<StderrSink> sink_;
   telemetry::Metrics metrics_;
   std::unique_ptr<PrometheusEndpoint> endpoint_;
   std::unique_ptr<rendezvous::HostedRendezvous> place_;  // the listening thread's
-  std::optional<run::Poller> poller_;                    // with this
+  std::unique_ptr<run::Poller> poller_;                  // with this
   std::unique_ptr<run::Waker> waker_;                    // of it, when one has been opened
   mutable run::Mutex mutex_;
   std::map<std::string, std::unique_ptr<ServedCache>> caches_ TOWPATH_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<Opening>> opening_ TOWPATH_GUARDED_BY(mutex_);
-  std::optional<run::Worker> leaving_ TOWPATH_GUARDED_BY(mutex_);  // the last cache that went
+  std::unique_ptr<run::Worker> leaving_ TOWPATH_GUARDED_BY(mutex_);  // the last cache that went
   std::atomic<bool> is_one_leaving_ = false;
   bool is_closing_ TOWPATH_GUARDED_BY(mutex_) = false;
   Refusals refusals_ TOWPATH_GUARDED_BY(mutex_);
-  std::optional<run::Worker> listener_;  // dies first
+  std::unique_ptr<run::Worker> listener_;  // dies first
 };
 
 }  // namespace towpath::standard

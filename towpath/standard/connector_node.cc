@@ -3,6 +3,7 @@
 
 #include <towpath/kv/connector/tiered_keeper.h>
 #include <towpath/layout/builder.h>
+#include <towpath/run/worker.h>
 #include <towpath/standard/cache_node.h>
 #include <towpath/standard/connector_node.h>
 
@@ -42,8 +43,9 @@ Result<std::unique_ptr<ConnectorNode>> ConnectorNode::open(const ConnectorNodeOp
                                                        cache, std::move(keeper)));
   if (made->node_->has_peers()) TOWPATH_TRY(made->node_->meet_peers(kept));
   if (made->node_->has_peers() && options.background) {
-    TOWPATH_TRY(made->server_, made->node_->start_serving(
-                                   "kv-peers", [node = made.get()] { return node->serve(); }));
+    TOWPATH_TRY(run::Worker server, made->node_->start_serving(
+                                        "kv-peers", [node = made.get()] { return node->serve(); }));
+    made->server_ = std::make_unique<run::Worker>(std::move(server));
   }
   if (options.driven) TOWPATH_TRY(made->start_driving());
   return made;
@@ -69,9 +71,11 @@ Result<blockcopy::LayoutHandle> ConnectorNode::register_caches(
 // Driving ----------------------------------------------------------------------------------------
 
 Status ConnectorNode::start_driving() {
-  TOWPATH_TRY(driver_, run::Worker::start("kv-worker", [this](const run::StopToken& stop) {
+  TOWPATH_TRY(run::Worker driver,
+              run::Worker::start("kv-worker", [this](const run::StopToken& stop) {
                 while (!stop.stop_requested()) drive();
               }));
+  driver_ = std::make_unique<run::Worker>(std::move(driver));
   return {};
 }
 

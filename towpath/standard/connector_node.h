@@ -25,11 +25,13 @@
 #include <towpath/kv/figures.h>
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/run/mutex.h>
-#include <towpath/run/worker.h>
 #include <towpath/standard/connector_options.h>
 
 namespace towpath::kv {
 class TieredKeeper;
+}
+namespace towpath::run {
+class Worker;
 }
 
 namespace towpath::standard {
@@ -138,8 +140,8 @@ class ConnectorNode {
   std::shared_ptr<const Figures> figures_ TOWPATH_GUARDED_BY(wake_mutex_) =
       std::make_shared<const Figures>();
   std::atomic<bool> has_news_{false};
-  std::optional<run::Worker> driver_;
-  std::optional<run::Worker> server_;  // dies first: it drives the keeper
+  std::unique_ptr<run::Worker> driver_;
+  std::unique_ptr<run::Worker> server_;  // dies first: it drives the keeper
 };
 
 }  // namespace towpath::standard

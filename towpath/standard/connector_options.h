@@ -39,7 +39,7 @@ struct ConnectorNodeOptions {
   /// The engine's memory, as many as the kind wants: one, or one per layer.
   std::vector<memory::SharedRegion> caches;
   /// How it comes to the devices that `caches` lie on; asked only where some do.
-  staging::Devices devices = gpus();
+  device::DriverSource devices = gpus();
   std::uint32_t rank = 0;
   std::uint64_t first_layer = 0;  ///< of the model that this rank has
   std::uint64_t first_head = 0;

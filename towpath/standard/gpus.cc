@@ -4,7 +4,7 @@
 
 namespace towpath::standard {
 
-staging::Devices gpus() {
+device::DriverSource gpus() {
   return {.may_exist =
               [] { return sys::DynamicLibrary::open(device::CudaDriverOptions().library).ok(); },
           .open = []() -> Result<std::shared_ptr<device::Driver>> {

@@ -2,11 +2,11 @@
 // Thread: any.
 #pragma once
 
-#include <towpath/staging/staged_backend.h>
+#include <towpath/device/driver.h>
 
 namespace towpath::standard {
 
 /// NVIDIA's, where their driver is installed. It is started when device memory is first registered.
-staging::Devices gpus();
+device::DriverSource gpus();
 
 }  // namespace towpath::standard

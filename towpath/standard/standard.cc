@@ -10,10 +10,13 @@
 #include <towpath/backends/shm/shm_backend.h>
 #include <towpath/core/check.h>
 #include <towpath/core/format.h>
+#include <towpath/run/worker.h>
+#include <towpath/staging/staged_backend.h>
 #include <towpath/standard/environment.h>
 #include <towpath/standard/nixl_names.h>
 #include <towpath/standard/object_settings.h>
 #include <towpath/standard/standard.h>
+#include <towpath/standard/stderr_sink.h>
 #include <towpath/standard/ucx_port.h>
 #include <towpath/standard/wire_security.h>
 
@@ -25,7 +28,7 @@ constexpr Duration kLongestNap = std::chrono::milliseconds(100);
 
 }  // namespace
 
-backend::Registry make_registry(const staging::Devices& devices) {
+backend::Registry make_registry(const device::DriverSource& devices) {
   backend::Registry registry;
   const auto add = [&](backend::BackendType type) {
     const Status added = registry.add(std::move(type));
@@ -51,9 +54,11 @@ backend::Registry make_registry(const staging::Devices& devices) {
   return registry;
 }
 
+Node::Node() : stderr_sink_(std::make_unique<StderrSink>()), registry_(make_registry()) {}
+
 Result<std::unique_ptr<Node>> Node::open(const NodeOptions& options) {
   std::unique_ptr<Node> node(new Node());
-  telemetry::EventSink& sink = options.log != nullptr ? *options.log : node->stderr_sink_;
+  telemetry::EventSink& sink = options.log != nullptr ? *options.log : *node->stderr_sink_;
   if (options.telemetry) {
     TelemetryOptions telemetry = *options.telemetry;
     telemetry.agent = options.name;

@@ -16,18 +16,22 @@
 
 #include <towpath/agent/agent.h>
 #include <towpath/backend/registry.h>
-#include <towpath/run/worker.h>
 #include <towpath/standard/gpus.h>
-#include <towpath/standard/stderr_sink.h>
 #include <towpath/standard/telemetry.h>
 #include <towpath/sys/clock.h>
 #include <towpath/telemetry/log.h>
 
+namespace towpath::run {
+class Worker;
+}
+
 namespace towpath::standard {
+
+class StderrSink;
 
 /// All built-in backends, and the names under which NIXL's users know them ("POSIX"). Memory of
 /// `devices` is moved by those that can, and staged by the others.
-backend::Registry make_registry(const staging::Devices& devices = gpus());
+backend::Registry make_registry(const device::DriverSource& devices = gpus());
 
 struct NodeOptions {
   std::string name;
@@ -55,10 +59,10 @@ class Node {
   Telemetry* telemetry() noexcept { return telemetry_.get(); }
 
  private:
-  Node() : registry_(make_registry()) {}
+  Node();
 
   sys::SystemClock clock_;
-  StderrSink stderr_sink_;
+  const std::unique_ptr<StderrSink> stderr_sink_;
   backend::Registry registry_;
   std::unique_ptr<Telemetry> telemetry_;
   std::unique_ptr<agent::Agent> agent_;

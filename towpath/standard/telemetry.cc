@@ -1,7 +1,9 @@
 #include <unistd.h>
 
 #include <towpath/core/format.h>
+#include <towpath/standard/flight_file.h>
 #include <towpath/standard/telemetry.h>
+#include <towpath/sys/file.h>
 
 namespace towpath::standard {
 namespace {
@@ -44,6 +46,12 @@ Result<std::unique_ptr<Telemetry>> Telemetry::open(const TelemetryOptions& optio
   return made;
 }
 
+Telemetry::Telemetry() = default;
 Telemetry::~Telemetry() = default;
+
+telemetry::FlightRecorder* Telemetry::flight() noexcept {
+  return flight_ ? &flight_->recorder() : nullptr;
+}
+std::string Telemetry::flight_path() const { return flight_ ? flight_->path() : std::string(); }
 
 }  // namespace towpath::standard

@@ -13,13 +13,14 @@
 #include <string>
 
 #include <towpath/core/clock.h>
-#include <towpath/standard/flight_file.h>
 #include <towpath/standard/prometheus.h>
 #include <towpath/telemetry/agent_meter.h>
 #include <towpath/telemetry/cache_meter.h>
 #include <towpath/telemetry/log.h>
 
 namespace towpath::standard {
+
+class FlightFile;
 
 struct TelemetryOptions {
   std::string agent;
@@ -46,18 +47,18 @@ class Telemetry {
   telemetry::AgentMeter& meter() noexcept { return *meter_; }
   telemetry::Metrics& metrics() noexcept { return *metrics_; }
   /// Null: none.
-  telemetry::FlightRecorder* flight() noexcept { return flight_ ? &flight_->recorder() : nullptr; }
+  telemetry::FlightRecorder* flight() noexcept;
   /// For a cache of the same agent.
   telemetry::CacheMeterParts cache_meter() noexcept {
     return {.metrics = metrics_, .agent = agent_, .flight = flight()};
   }
   /// Of the flight recorder; empty: none.
-  std::string flight_path() const { return flight_ ? flight_->path() : std::string(); }
+  std::string flight_path() const;
   /// Of the Prometheus endpoint; empty: none.
   std::string prometheus_url() const { return endpoint_ ? endpoint_->url() : std::string(); }
 
  private:
-  Telemetry() = default;
+  Telemetry();
 
   telemetry::Metrics own_metrics_;
   telemetry::Metrics* metrics_ = &own_metrics_;

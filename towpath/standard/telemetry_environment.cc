@@ -5,6 +5,7 @@
 #include <limits>
 
 #include <towpath/core/format.h>
+#include <towpath/standard/flight_file.h>
 #include <towpath/standard/telemetry_environment.h>
 
 namespace towpath::standard {

@@ -13,6 +13,7 @@
 #include <towpath/run/mutex.h>
 #include <towpath/standard/metadata_exchange.h>
 #include <towpath/standard/standard.h>
+#include <towpath/standard/stderr_sink.h>
 
 #include "bindings/python/src/convert.h"
 #include "bindings/python/src/gil.h"

@@ -38,7 +38,7 @@ struct NixlBackend {
 
 /// What of the machine decides which backends serve a name.
 struct NixlMachine {
-  staging::Devices devices = standard::gpus();
+  device::DriverSource devices = standard::gpus();
   std::function<bool()> has_rdma = [] { return standard::has_rdma(); };
 };
 

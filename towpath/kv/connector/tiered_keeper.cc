@@ -9,6 +9,7 @@
 #include <towpath/kv/peers/hand_over.h>
 #include <towpath/kv/peers/peer_leases.h>
 #include <towpath/kv/tiers/relayed_tier.h>
+#include <towpath/run/worker.h>
 
 namespace towpath::kv {
 
@@ -111,8 +112,10 @@ Status TieredKeeper::relay(std::unique_ptr<BlockTier>& peers, agent::Agent& agen
 }
 
 Status TieredKeeper::start_background() {
-  TOWPATH_TRY(mover_, run::Worker::start("kv-tiers",
-                                         [this](const run::StopToken& stop) { move_until(stop); }));
+  TOWPATH_TRY(run::Worker mover, run::Worker::start("kv-tiers", [this](const run::StopToken& stop) {
+                move_until(stop);
+              }));
+  mover_ = std::make_unique<run::Worker>(std::move(mover));
   return {};
 }
 

@@ -27,7 +27,6 @@
 #include <towpath/kv/figures.h>
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/layout/physical_layout.h>
-#include <towpath/run/worker.h>
 
 namespace towpath::agent {
 class Agent;
@@ -35,6 +34,10 @@ class Agent;
 namespace towpath::blockcopy {
 class TransferManager;
 }
+namespace towpath::run {
+class StopToken;
+class Worker;
+}  // namespace towpath::run
 
 namespace towpath::kv {
 
@@ -229,7 +232,7 @@ class TieredKeeper {
   std::uint32_t settled_seen_ = 0;      // of the cache, by progress()
   std::uint64_t from_memory_ = 0;
   std::uint64_t damaged_in_memory_ = 0;
-  std::optional<run::Worker> mover_;  // drives cache_; ends first
+  std::unique_ptr<run::Worker> mover_;  // drives cache_; ends first
 };
 
 }  // namespace towpath::kv
