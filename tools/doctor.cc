@@ -12,7 +12,7 @@
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/probe.h>
 #include <towpath/shmem/nvshmem/nvshmem.h>
-#include <towpath/standard/environment.h>
+#include <towpath/standard/settings.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/direct_storage.h>
 #include <towpath/sys/machine.h>

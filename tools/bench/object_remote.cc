@@ -2,8 +2,8 @@
 #include <towpath/backends/object/store.h>
 #include <towpath/core/format.h>
 #include <towpath/memory/object_region.h>
-#include <towpath/standard/environment.h>
 #include <towpath/standard/object_settings.h>
+#include <towpath/standard/settings.h>
 
 #include "tools/bench/remote.h"
 

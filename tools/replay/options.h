@@ -12,8 +12,8 @@
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/layout/layout_config.h>
 #include <towpath/layout/strides.h>
-#include <towpath/standard/environment.h>
 #include <towpath/standard/object_place.h>
+#include <towpath/standard/settings.h>
 
 #include "tools/replay/mistake.h"
 #include "tools/replay/place.h"

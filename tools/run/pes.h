@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #include <towpath/core/result.h>
-#include <towpath/standard/environment.h>
+#include <towpath/standard/settings.h>
 #include <towpath/sys/fd.h>
 
 namespace towpath::tools {

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include <towpath/agent/agent.h>
-#include <towpath/standard/environment.h>
+#include <towpath/standard/settings.h>
 
 namespace towpath::standard {
 

@@ -27,7 +27,7 @@
 #include <towpath/kv/figures.h>
 #include <towpath/run/mutex.h>
 #include <towpath/standard/connector_options.h>
-#include <towpath/standard/prometheus.h>
+#include <towpath/standard/telemetry.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/file.h>
 #include <towpath/telemetry/metrics.h>

@@ -23,8 +23,7 @@
 #include <vector>
 
 #include <towpath/core/result.h>
-#include <towpath/standard/environment.h>
-#include <towpath/standard/setting.h>
+#include <towpath/standard/settings.h>
 
 namespace towpath::standard {
 

@@ -13,8 +13,6 @@
 #include <vector>
 
 #include <towpath/standard/config_file.h>
-#include <towpath/standard/environment.h>
-#include <towpath/standard/setting.h>
 #include <towpath/standard/settings.h>
 #include <towpath/standard/telemetry_environment.h>
 #include <towpath/telemetry/log.h>

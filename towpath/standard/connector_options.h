@@ -11,9 +11,9 @@
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/layout/layout_config.h>
 #include <towpath/memory/region.h>
-#include <towpath/standard/environment.h>
 #include <towpath/standard/gpus.h>
 #include <towpath/standard/object_place.h>
+#include <towpath/standard/settings.h>
 #include <towpath/sys/file.h>
 
 namespace towpath::standard {

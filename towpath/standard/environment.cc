@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <towpath/core/format.h>
-#include <towpath/standard/environment.h>
+#include <towpath/standard/settings.h>
 
 namespace towpath::standard {
 

@@ -6,9 +6,9 @@
 #include <towpath/backends/object/options.h>
 #include <towpath/core/format.h>
 #include <towpath/kv/tiers/object_tier.h>
-#include <towpath/standard/environment.h>
 #include <towpath/standard/object_place.h>
 #include <towpath/standard/object_settings.h>
+#include <towpath/standard/settings.h>
 
 namespace towpath::standard {
 namespace {

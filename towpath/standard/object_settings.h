@@ -16,7 +16,7 @@
 #include <string_view>
 
 #include <towpath/backend/backend.h>
-#include <towpath/standard/environment.h>
+#include <towpath/standard/settings.h>
 
 namespace towpath::standard {
 

@@ -10,7 +10,7 @@
 
 #include <towpath/core/format.h>
 #include <towpath/standard/nixl_metrics.h>
-#include <towpath/standard/prometheus.h>
+#include <towpath/standard/telemetry.h>
 
 namespace towpath::standard {
 namespace {

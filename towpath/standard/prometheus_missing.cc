@@ -1,5 +1,5 @@
 // In place of prometheus.cc where the build found no prometheus-cpp.
-#include <towpath/standard/prometheus.h>
+#include <towpath/standard/telemetry.h>
 
 namespace towpath::standard {
 

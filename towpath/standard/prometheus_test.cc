@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <towpath/standard/prometheus.h>
+#include <towpath/standard/telemetry.h>
 #include <towpath/sys/fd.h>
 #include <towpath/telemetry/agent_meter.h>
 

@@ -30,8 +30,7 @@
 #include <towpath/core/result.h>
 #include <towpath/shmem/bootstrap.h>
 #include <towpath/shmem/hosts.h>
-#include <towpath/standard/environment.h>
-#include <towpath/standard/setting.h>
+#include <towpath/standard/settings.h>
 
 namespace towpath::standard {
 

@@ -12,9 +12,9 @@
 #include <towpath/core/format.h>
 #include <towpath/run/worker.h>
 #include <towpath/staging/staged_backend.h>
-#include <towpath/standard/environment.h>
 #include <towpath/standard/nixl_names.h>
 #include <towpath/standard/object_settings.h>
+#include <towpath/standard/settings.h>
 #include <towpath/standard/standard.h>
 #include <towpath/standard/stderr_sink.h>
 #include <towpath/standard/ucx_port.h>

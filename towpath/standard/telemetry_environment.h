@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <towpath/standard/environment.h>
-#include <towpath/standard/setting.h>
+#include <towpath/standard/settings.h>
 #include <towpath/standard/telemetry.h>
 
 namespace towpath::standard {

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <towpath/core/format.h>
-#include <towpath/standard/environment.h>
+#include <towpath/standard/settings.h>
 #include <towpath/standard/ucx_port.h>
 
 namespace towpath::standard {

@@ -7,7 +7,7 @@
 
 #include <towpath/net/address.h>
 #include <towpath/net/token.h>
-#include <towpath/standard/environment.h>
+#include <towpath/standard/settings.h>
 
 namespace towpath::standard {
 

@@ -11,8 +11,7 @@
 
 #include <towpath/backend/registry.h>
 #include <towpath/standard/configuration.h>
-#include <towpath/standard/environment.h>
-#include <towpath/standard/setting.h>
+#include <towpath/standard/settings.h>
 
 namespace towpath::standard {
 

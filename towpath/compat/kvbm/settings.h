@@ -21,9 +21,8 @@
 
 #include <towpath/kv/disk/block_store.h>
 #include <towpath/kv/tiers/tiered_cache.h>
-#include <towpath/standard/environment.h>
 #include <towpath/standard/object_place.h>
-#include <towpath/standard/setting.h>
+#include <towpath/standard/settings.h>
 
 namespace towpath::kvbm {
 

@@ -21,8 +21,8 @@
 #include <towpath/agent/agent.h>
 #include <towpath/backend/registry.h>
 #include <towpath/run/mutex.h>
-#include <towpath/standard/environment.h>
 #include <towpath/standard/gpus.h>
+#include <towpath/standard/settings.h>
 #include <towpath/standard/ucx_port.h>
 #include <towpath/telemetry/log.h>
 
