@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <utility>
 
+#include <towpath/kv/block_id.h>
 #include <towpath/kv/digest.h>
-#include <towpath/kv/eviction/policy.h>
 
 namespace towpath::kv {
 

@@ -7,6 +7,7 @@
 #include <towpath/kv/blocks/block_pool.h>
 #include <towpath/kv/blocks/block_table.h>
 #include <towpath/kv/blocks/tenant_quota.h>
+#include <towpath/kv/eviction/policy.h>
 #include <towpath/sys/page_allocator.h>
 
 namespace towpath::kv {

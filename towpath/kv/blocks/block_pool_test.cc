@@ -13,6 +13,7 @@
 #include <towpath/kv/blocks/pool_fixture.h>
 #include <towpath/kv/blocks/sequence_hash.h>
 #include <towpath/kv/eviction/naive_policies_fixture.h>
+#include <towpath/kv/eviction/policy.h>
 
 namespace towpath::kv {
 namespace {

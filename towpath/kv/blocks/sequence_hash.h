@@ -16,7 +16,6 @@
 
 #include <towpath/core/result.h>
 #include <towpath/kv/block_id.h>
-#include <towpath/kv/eviction/policy.h>
 
 namespace towpath::kv {
 

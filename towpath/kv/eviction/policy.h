@@ -12,20 +12,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
-#include <string_view>
 
-#include <towpath/core/result.h>
 #include <towpath/kv/block_id.h>
 
 namespace towpath::kv {
-
-/// A block as a policy sees it.
-struct CachedBlock {
-  BlockHash hash = 0;
-  std::optional<BlockHash> parent;  ///< the block before it in its prompt; none: the first
-  TenantId tenant = 0;
-};
 
 class EvictionPolicy {
  public:
@@ -45,23 +35,6 @@ class EvictionPolicy {
   /// may not go.
   virtual std::optional<SlotId> victim(const MayGo& may_go) = 0;
 };
-
-enum class PolicyKind : std::uint8_t {
-  lru,
-  fifo,
-  s3_fifo,
-  lfu,
-  multi_lru,
-  lineage,
-  hit_density,
-  adaptive
-};
-
-/// As users write it: "s3-fifo".
-std::string_view name_of(PolicyKind kind) noexcept;
-std::span<const PolicyKind> all_policies() noexcept;
-/// Errors: invalid_argument, with the names that there are.
-Result<PolicyKind> policy_named(std::string_view name);
 
 /// For a cache with slots 0 to `slots` - 1.
 std::unique_ptr<EvictionPolicy> make_policy(PolicyKind kind, SlotId slots);
