@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <towpath/blockcopy/copy_runner.h>
+#include <towpath/blockcopy/layout_entry.h>
 #include <towpath/blockcopy/layout_package.h>
 #include <towpath/blockcopy/transfer_manager.h>
 #include <towpath/core/format.h>
@@ -83,7 +84,7 @@ Result<LayoutHandle> TransferManager::register_layout(layout::PhysicalLayout lay
                  cat("build it with the manager's agent, and name tiers with at most ",
                      kMaxTierName, " bytes"));
   const LayoutHandle handle{self.incarnation, next_id_++};
-  layouts_.emplace(handle, Entry{std::move(layout), std::move(options)});
+  layouts_.emplace(handle, std::make_unique<Entry>(Entry{std::move(layout), std::move(options)}));
   return handle;
 }
 
@@ -99,7 +100,7 @@ Status TransferManager::unregister_layout(LayoutHandle handle) {
 Result<const TransferManager::Entry*> TransferManager::find(LayoutHandle handle) const {
   const auto found = layouts_.find(handle);
   if (found == layouts_.end()) return no_such(handle);
-  return &found->second;
+  return found->second.get();
 }
 
 Result<LayoutInfo> TransferManager::info(LayoutHandle handle) const {

@@ -27,7 +27,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include <towpath/agent/agent.h>
@@ -35,7 +34,6 @@
 #include <towpath/core/clock.h>
 #include <towpath/core/transfer_state.h>
 #include <towpath/layout/physical_layout.h>
-#include <towpath/layout/remote_layout.h>
 #include <towpath/layout/selection.h>
 #include <towpath/memory/device_region.h>
 #include <towpath/memory/registrar.h>
@@ -234,14 +232,7 @@ class TransferManager {
   const Clock& clock() const;
 
  private:
-  struct Entry {
-    std::variant<layout::PhysicalLayout, layout::RemoteLayout> layout;
-    LayoutOptions options;
-
-    const layout::Layout& geometry() const;
-    const layout::PhysicalLayout* local() const;  // null: a peer's
-    bool is_remote() const { return std::holds_alternative<layout::RemoteLayout>(layout); }
-  };
+  struct Entry;  // layout_entry.h
 
   explicit TransferManager(std::unique_ptr<CopyRunner> copies);
 
@@ -253,7 +244,7 @@ class TransferManager {
   agent::Agent& agent_;
   DeviceRegistrar registrar_;
   std::uint64_t next_id_ = 1;
-  std::map<LayoutHandle, Entry> layouts_;
+  std::map<LayoutHandle, std::unique_ptr<const Entry>> layouts_;
   std::map<std::string, std::uint64_t> peers_;  // name, incarnation
   const std::unique_ptr<CopyRunner> copies_;    // the last: what is under way ends before the rest
 };

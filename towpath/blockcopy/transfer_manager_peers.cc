@@ -1,6 +1,7 @@
 // TransferManager: what it tells peers of its layouts, and what it knows of theirs.
 #include <utility>
 
+#include <towpath/blockcopy/layout_entry.h>
 #include <towpath/blockcopy/layout_package.h>
 #include <towpath/blockcopy/transfer_manager.h>
 #include <towpath/core/format.h>
@@ -12,11 +13,11 @@ Result<Bytes> TransferManager::export_package() const {
   LayoutPackage package;
   TOWPATH_TRY(package.metadata, agent_.metadata());
   for (const auto& [handle, entry] : layouts_) {
-    const layout::PhysicalLayout* const local = entry.local();
+    const layout::PhysicalLayout* const local = entry->local();
     if (local == nullptr) continue;
     TOWPATH_TRY(Bytes message, local->serialize(self.incarnation));
-    package.layouts.push_back({handle.id, entry.options.tier, entry.options.first_layer,
-                               entry.options.first_head, std::move(message)});
+    package.layouts.push_back({handle.id, entry->options.tier, entry->options.first_layer,
+                               entry->options.first_head, std::move(message)});
   }
   return encode(package);
 }
@@ -77,9 +78,10 @@ Result<std::vector<LayoutHandle>> TransferManager::take(OpenPackage package) {
   std::vector<LayoutHandle> handles;
   for (OpenPackage::Entry& entry : package.layouts) {
     handles.push_back({agent.incarnation, entry.id});
-    layouts_.insert_or_assign(handles.back(),
-                              Entry{std::move(entry.layout),
-                                    {std::move(entry.tier), entry.first_layer, entry.first_head}});
+    layouts_.insert_or_assign(
+        handles.back(), std::make_unique<Entry>(
+                            Entry{std::move(entry.layout),
+                                  {std::move(entry.tier), entry.first_layer, entry.first_head}}));
   }
   return handles;
 }
