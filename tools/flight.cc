@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include <towpath/core/format.h>
-#include <towpath/telemetry/flight_events.h>
 #include <towpath/telemetry/flight_log.h>
+#include <towpath/telemetry/flight_recorder.h>
 
 #include "tools/command.h"
 #include "tools/flight_read.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <towpath/core/result.h>
-#include <towpath/telemetry/flight_events.h>
 #include <towpath/telemetry/flight_log.h>
+#include <towpath/telemetry/flight_recorder.h>
 
 namespace towpath::tools {
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include <towpath/telemetry/flight_events.h>
 #include <towpath/telemetry/flight_format.h>
 #include <towpath/telemetry/flight_log.h>
+#include <towpath/telemetry/flight_recorder.h>
 
 #include "must.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/telemetry/flight_events.h>
+#include <towpath/telemetry/flight_recorder.h>
 
 namespace towpath::tools {
 namespace {

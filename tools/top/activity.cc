@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include <towpath/core/format.h>
-#include <towpath/telemetry/flight_events.h>
+#include <towpath/telemetry/flight_recorder.h>
 
 #include "tools/flight_read.h"
 

@@ -30,7 +30,6 @@
 #include <string_view>
 
 #include <towpath/core/status.h>
-#include <towpath/telemetry/flight_events.h>
 #include <towpath/telemetry/flight_recorder.h>
 #include <towpath/telemetry/metrics.h>
 

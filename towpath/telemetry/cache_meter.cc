@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <towpath/telemetry/cache_meter.h>
-#include <towpath/telemetry/flight_events.h>
+#include <towpath/telemetry/flight_recorder.h>
 
 namespace towpath::telemetry {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/telemetry/cache_meter.h>
-#include <towpath/telemetry/flight_events.h>
+#include <towpath/telemetry/flight_recorder.h>
 
 namespace towpath::telemetry {
 namespace {

@@ -1,4 +1,4 @@
-#include <towpath/telemetry/flight_events.h>
+#include <towpath/telemetry/flight_recorder.h>
 
 namespace towpath::telemetry {
 
