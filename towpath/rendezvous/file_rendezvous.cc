@@ -135,9 +135,9 @@ void FileRendezvous::keep_one(const MetadataName& name, Own& own) {
     if (const Status kept = directory_.touch(file); !kept.ok()) trouble_ = kept;
     return;
   }
-  const auto there = directory_.read(file, 0, sys::SharedDirectory::Part::beginning);
-  // What may not be read was published by another user, to whom it belongs.
-  own.taken = there.ok() || there.code() == Code::denied;
+  // What may not be read was published by another user. Who has died gives the name back.
+  const auto age = directory_.age(file);
+  own.taken = age.ok() && *age <= options_.lease;
   if (own.taken) {
     trouble_ = taken_by_another(name);
     return;

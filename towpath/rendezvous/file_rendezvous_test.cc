@@ -151,6 +151,19 @@ TEST_F(FileRendezvousTest, of_two_with_one_name_the_later_has_it_and_the_first_i
   EXPECT_EQ(ask(*here_, "a").value(), to_bytes("2")) << "it was not ours to remove";
 }
 
+TEST_F(FileRendezvousTest, metadata_is_brought_again_when_who_took_its_name_is_dead) {
+  ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
+  ASSERT_TRUE(there_->publish("a", as_bytes("2")).ok());
+  clock_.advance(seconds(4));
+  here_->progress();
+  EXPECT_EQ(here_->standing().trouble.code(), Code::already_exists);
+  age("a.metadata", 11);
+  clock_.advance(seconds(4));
+  here_->progress();
+  EXPECT_TRUE(here_->standing().trouble.ok());
+  EXPECT_EQ(ask(*here_, "a").value(), to_bytes("1"));
+}
+
 /// While it lives, this process is another user where files are concerned, if it may be.
 class AnotherUser {
  public:
@@ -180,6 +193,14 @@ TEST_F(FileRendezvousTest, name_that_another_user_has_taken_stays_with_him_and_i
   }
   EXPECT_EQ(here_->standing().trouble.code(), Code::already_exists);
   EXPECT_EQ(ask(*there_, "a").value(), to_bytes("2"));
+  age("a.metadata", 11);
+  clock_.advance(seconds(4));
+  {
+    const AnotherUser first;
+    here_->progress();
+  }
+  EXPECT_TRUE(here_->standing().trouble.ok());
+  EXPECT_EQ(ask(*there_, "a").value(), to_bytes("1")) << "who had taken it is dead";
 }
 
 TEST_F(FileRendezvousTest, what_is_no_metadata_is_refused_or_passed_over) {

@@ -136,6 +136,20 @@ Result<SharedDirectory::Found> SharedDirectory::read(const std::string& name, st
   return found;
 }
 
+// Opened where that may be: a network's file system shows a file's new time to who opens it.
+Result<Duration> SharedDirectory::age(const std::string& name) {
+  const Result<Found> found = read(name, 0, Part::beginning);
+  if (found.ok()) return found->age;
+  if (found.code() != Code::denied) return found.status();
+  struct stat about {};
+  if (::fstatat(directory_.get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0)
+    return failed("look at", name, errno);
+  if (!S_ISREG(about.st_mode))
+    return error(Code::corrupt, cat(printable(name, 256), " is no plain file"));
+  TOWPATH_TRY(const Duration at, now());
+  return std::max(at - modified(about), Duration(0));
+}
+
 Status SharedDirectory::touch(const std::string& name) {
   if (::utimensat(directory_.get(), name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) return {};
   return failed("touch", name, errno);

@@ -39,6 +39,8 @@ class SharedDirectory {
   /// At most `most` bytes. Errors: not_found, out_of_range (it is longer, and all was wanted),
   /// corrupt (not a plain file), denied, io_error.
   Result<Found> read(const std::string& name, std::size_t most, Part part = Part::all);
+  /// The same age, also of what may not be read. Errors: not_found, corrupt, denied, io_error.
+  Result<Duration> age(const std::string& name);
   /// It is new again. Errors: not_found, denied.
   Status touch(const std::string& name);
   /// Errors: not_found, denied.
