@@ -162,6 +162,16 @@ def test_memory_is_taken_back_from_one_backend_and_others_keep_it():
         two.mine.prep_xfer_dlist("", here)
 
 
+def test_a_handle_of_no_backend_is_refused_where_memory_is_taken_back():
+    agent, memory = make_agent(backends=["SHM"]), numpy.zeros(BLOCK, numpy.uint8)
+    known = agent.register_memory(memory)
+    for handle in (77, 1 << 40):
+        for descs in (known, bind.nixlRegDList(bind.DRAM_SEG)):
+            with pytest.raises(bind.nixlInvalidParamError, match=f"no backend has the handle {handle}"):
+                agent.agent.deregisterMem(descs, [handle])
+    agent.deregister_memory(known)
+
+
 def test_memory_that_backends_took_one_by_one_is_taken_back_from_all_at_once():
     agent, memory = make_agent(backends=["SHM", "POSIX"]), numpy.zeros(BLOCK, numpy.uint8)
     for backend in ("SHM", "POSIX"):

@@ -166,9 +166,9 @@ class nixlAgent(_towpath.NixlTransfers):
         return nixl_status_t.NIXL_SUCCESS
 
     def _asked(self, descs, backends):
-        """Handles: these, each once, else of all that take the memory."""
+        """Handles: these, each once, else of all that take the memory. Raises for one of no backend."""
         if backends:
-            return list(dict.fromkeys(backends))
+            return [handle for handle in dict.fromkeys(backends) if self._backends[handle]]
         kind = getattr(descs, "kind", None)
         return [handle for handle, known in self._backends.items() if kind in known["kinds"]]
 
