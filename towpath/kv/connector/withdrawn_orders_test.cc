@@ -73,7 +73,7 @@ TEST_P(WithdrawnOrdersTest, its_saves_are_not_made_and_another_may_make_them) {
   EXPECT_EQ(scheduler.figures().saved_blocks, 0U);
   compute(scheduler, "s");
   EXPECT_THAT(scheduler.build().saves.at(0).blocks,
-              ElementsAre(BlockOrder{hashes_[0], 7}, BlockOrder{hashes_[1], 8}));
+              ElementsAre(BlockOrder{hashes_[0], 7}, BlockOrder{hashes_[1], 8, hashes_[0]}));
 }
 
 TEST_P(WithdrawnOrdersTest, saves_in_the_background_are_made_of_blocks_that_stay) {
