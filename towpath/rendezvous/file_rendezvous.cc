@@ -135,7 +135,7 @@ void FileRendezvous::keep_one(const MetadataName& name, Own& own) {
     if (const Status kept = directory_.touch(file); !kept.ok()) trouble_ = kept;
     return;
   }
-  // What may not be read was published by another user. Who has died gives the name back.
+  // What may not be read was published by another user. One that has died gives the name back.
   const auto age = directory_.age(file);
   own.taken = age.ok() && *age <= options_.lease;
   if (own.taken) {

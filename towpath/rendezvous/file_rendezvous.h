@@ -3,9 +3,9 @@
 // Metadata is a file, written aside and renamed; docs/formats/rendezvous_frame.md draws its bytes.
 // It has a lease: progress() touches what was published from here, and who finds metadata that was
 // not touched for `lease` takes it for that of a dead process and does not serve it. Metadata that
-// somebody removed is brought again; of two who publish one name the later has it while he lives,
+// somebody removed is brought again; of two that publish one name the later has it while it lives,
 // and the first hears so in standing(). What has lain dead for ten leases is removed by the next
-// who comes.
+// that comes.
 //
 // Changes by processes of this host are heard at once (inotify), those of other hosts at the next
 // look: every poll_every, a listing and 32 bytes of each agent's metadata.

@@ -200,7 +200,7 @@ TEST_F(FileRendezvousTest, name_that_another_user_has_taken_stays_with_him_and_i
     here_->progress();
   }
   EXPECT_TRUE(here_->standing().trouble.ok());
-  EXPECT_EQ(ask(*there_, "a").value(), to_bytes("1")) << "who had taken it is dead";
+  EXPECT_EQ(ask(*there_, "a").value(), to_bytes("1")) << "the one that had taken it is dead";
 }
 
 TEST_F(FileRendezvousTest, what_is_no_metadata_is_refused_or_passed_over) {

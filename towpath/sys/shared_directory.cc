@@ -136,7 +136,7 @@ Result<SharedDirectory::Found> SharedDirectory::read(const std::string& name, st
   return found;
 }
 
-// Opened where that may be: a network's file system shows a file's new time to who opens it.
+// Opened where that may be: a network's file system shows a file's new time to those that open it.
 Result<Duration> SharedDirectory::age(const std::string& name) {
   const Result<Found> found = read(name, 0, Part::beginning);
   if (found.ok()) return found->age;
