@@ -146,6 +146,19 @@ TEST(HitDensityTest, of_two_equally_old_the_end_of_the_chain_goes) {
   EXPECT_EQ(policy->victim([](SlotId) { return true; }), SlotId{1});
 }
 
+TEST(ShadowCacheTest, a_prompt_counts_from_the_first_block_that_is_asked_for_to_the_first_miss) {
+  ShadowCache cache(5, make_policy(PolicyKind::lru, 5));
+  const CachedBlock first{1, std::nullopt}, second{2, 1}, third{3, 2}, fourth{4, 3};
+  for (const CachedBlock& block : {first, second, third}) EXPECT_FALSE(cache.use(block));
+  for (const CachedBlock& block : {first, second, third}) EXPECT_TRUE(cache.use(block));
+  EXPECT_FALSE(cache.use(fourth));
+  // An engine that has the first block asks for the others.
+  for (const CachedBlock& block : {second, third, fourth}) EXPECT_TRUE(cache.use(block));
+  EXPECT_TRUE(cache.use(first));
+  EXPECT_FALSE(cache.use({12, 1}));
+  EXPECT_FALSE(cache.use({4, 12})) << "it is here, behind one that is not";
+}
+
 TEST(AdaptiveTest, follows_whoever_does_best_and_changes_its_mind) {
   constexpr SlotId kSlots = 200;
   ShadowCache adaptive(kSlots, make_policy(PolicyKind::adaptive, kSlots));

@@ -11,12 +11,10 @@ ShadowCache::ShadowCache(SlotId slots, std::unique_ptr<EvictionPolicy> policy)
 
 bool ShadowCache::use(const CachedBlock& block) {
   const bool was_here = touch_or_insert(block);
-  const bool counts = was_here && (!block.parent || last_hit_ == block.parent);
-  if (counts)
-    last_hit_ = block.hash;
-  else
-    last_hit_.reset();
-  return counts;
+  const bool goes_on = block.parent && last_ == block.parent;
+  last_counts_ = was_here && (!goes_on || last_counts_);
+  last_ = block.hash;
+  return last_counts_;
 }
 
 bool ShadowCache::touch_or_insert(const CachedBlock& block) {

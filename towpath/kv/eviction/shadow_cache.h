@@ -1,8 +1,9 @@
 // ShadowCache: what a cache of so many slots would have hit under a policy, without the bytes.
 //
-// A hit counts only when the block's parent was one too: a prompt can use its blocks from the first
-// on, up to the first that is missing. So blocks of one prompt must come in order and not mixed
-// with those of others.
+// A hit counts unless the block's parent was used just before it and did not: a prompt can use its
+// blocks from the first that it asks for on, up to the first that is missing. What lies before that
+// is an engine's own, which asks for the rest alone. So blocks of one prompt must come in order and
+// not mixed with those of others.
 // Thread: none of its own.
 #pragma once
 
@@ -29,7 +30,8 @@ class ShadowCache {
   std::unordered_map<BlockHash, SlotId> slots_by_hash_;
   std::vector<BlockHash> hashes_;
   std::vector<SlotId> free_;
-  std::optional<BlockHash> last_hit_;
+  std::optional<BlockHash> last_;  // that was used
+  bool last_counts_ = false;
 };
 
 }  // namespace towpath::kv
