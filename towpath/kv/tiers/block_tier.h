@@ -45,7 +45,7 @@ struct TierTask {
   bool is_proven = false;
   /// Of a get: `bytes` are this slot of the cache's memory; nothing: they lie elsewhere.
   std::optional<SlotId> slot{};
-  /// Of a get: the block before it in its prompt, where the caller knows it; else where the tier
+  /// The block before it in its prompt, where the caller knows it; of a get else where the tier
   /// does, once it has ended.
   std::optional<BlockHash> parent{};
 

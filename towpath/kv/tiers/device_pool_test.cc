@@ -86,6 +86,16 @@ TEST_F(DevicePoolTest, what_is_evicted_comes_back_as_it_was) {
   }
 }
 
+TEST_F(DevicePoolTest, the_host_remembers_what_a_block_stands_on) {
+  open_with_blocks_below(2);
+  const CachedBlock wanted{2, {}};
+  Promotion promotion = cache_->promote(std::span(&wanted, 1)).value();
+  ASSERT_TRUE(reaches([&] { return promotion.ended(); }));
+  const std::vector<Promoted> came = promotion.take();
+  ASSERT_TRUE(came.at(0).status.ok()) << came[0].status.to_string();
+  EXPECT_EQ(came[0].block.identity().block.parent, BlockHash{1});
+}
+
 TEST_F(DevicePoolTest, what_the_host_has_no_room_for_comes_from_the_disk) {
   open({}, {.slots = 8, .host_slots = 2});
   make_all(1, 8);

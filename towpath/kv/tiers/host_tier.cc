@@ -63,7 +63,8 @@ Status HostTier::put(const TierTask& task) {
         cat("block ", hex(task.hash), " is ", to_string(kept), ", not ", to_string(task.digest)),
         "make the block anew");
   return pool_
-      ->register_block(CompleteBlock(std::move(slots.front()), {{task.hash, {}}, task.digest}))
+      ->register_block(
+          CompleteBlock(std::move(slots.front()), {{task.hash, task.parent}, task.digest}))
       .status();
 }
 
@@ -71,6 +72,7 @@ Status HostTier::get(TierTask& task) {
   const BlockRef here = pool_->find(task.hash);
   if (!here) return no_block(task.hash);
   task.digest = here.identity().digest;
+  if (!task.parent) task.parent = here.identity().block.parent;
   if (task.kind == TierTask::Kind::look) return {};
   TOWPATH_TRY(const Digest came, gather_as(task.digest, memory_, here.slot(), task.bytes));
   if (came == task.digest) return {};

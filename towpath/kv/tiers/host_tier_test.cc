@@ -34,11 +34,12 @@ class HostTierTest : public ::testing::TestWithParam<bool> {
       bytes[i] = static_cast<std::byte>((hash + i) * 0x9e3779b97f4a7c15U >> 56U);
     return bytes;
   }
-  Status put(BlockHash hash, Bytes bytes) {
+  Status put(BlockHash hash, Bytes bytes, std::optional<BlockHash> parent = {}) {
     TierTask task{.kind = TierTask::Kind::put,
                   .hash = hash,
                   .digest = digest_of(content(hash), hash, DigestAlgorithm::crc32c),
-                  .bytes = bytes};
+                  .bytes = bytes,
+                  .parent = parent};
     tier_->begin(task);
     EXPECT_TRUE(task.has_ended);
     return task.status;
@@ -92,6 +93,17 @@ TEST_P(HostTierTest, room_is_what_it_has_of_what_it_can_have_and_what_went_for_o
   EXPECT_EQ(room->blocks, 2U);
   EXPECT_EQ(room->most_blocks, 2U);
   EXPECT_EQ(room->evicted, 1U);
+}
+
+TEST_P(HostTierTest, its_policy_hears_which_block_stands_on_which) {
+  tier_ = HostTier::make(*memory_,
+                         {.policy = PolicyKind::lineage, .block_directory = &block_directory_})
+              .value();
+  EXPECT_TRUE(put(1, content(1)).ok());
+  EXPECT_TRUE(put(2, content(2), 1).ok());
+  EXPECT_TRUE(put(3, content(3)).ok());
+  EXPECT_TRUE(get(1).ok());
+  EXPECT_EQ(get(2).code(), Code::not_found) << "it was the end of a prompt";
 }
 
 TEST_P(HostTierTest, what_was_overwritten_in_memory_is_never_given) {

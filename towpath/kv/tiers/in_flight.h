@@ -60,6 +60,7 @@ struct TieredCache::Core::PromotionInFlight {
 struct TieredCache::Core::DemotionInFlight {
   WeakBlock block{};
   Demotion how{};
+  std::optional<BlockHash> parent{};
   SlotCopy copy{};                   // aside
   bool was_held = false;             // while it was copied
   bool is_aside = false;             // the copy has ended, and was examined

@@ -366,6 +366,7 @@ void TieredCache::Core::copy_aside(DemotionInFlight& demotion) {
   const MutexLock copying(copying_);
   const bool is_there =
       pool_->look(demotion.block, [&](const BlockIdentity& identity, SlotId slot) {
+        demotion.parent = identity.block.parent;
         demotion.copy.digest = identity.digest;
         demotion.copy.slot = slot;
         copier.begin(demotion.copy);
@@ -433,12 +434,13 @@ void TieredCache::Core::begin_puts(DemotionInFlight& demotion) {
       demotion.takers.push_back(into);
       continue;
     }
-    TierRequest& put = demotion.requests.emplace_back(
-        *into, TierTask{.kind = TierTask::Kind::put,
-                        .hash = demotion.block.hash,
-                        .digest = demotion.copy.digest,
-                        .bytes = demotion.copy.out,
-                        .is_proven = demotion.copy.found.has_value()});
+    TierRequest& put =
+        demotion.requests.emplace_back(*into, TierTask{.kind = TierTask::Kind::put,
+                                                       .hash = demotion.block.hash,
+                                                       .digest = demotion.copy.digest,
+                                                       .bytes = demotion.copy.out,
+                                                       .is_proven = demotion.copy.found.has_value(),
+                                                       .parent = demotion.parent});
     begin(put);
     if (is_over(put)) land(demotion, put);
   }
