@@ -217,7 +217,7 @@ class TransferManager {
 
   // ---- copies ----
   /// Errors: not_found (a handle), invalid_argument (shapes that differ, blocks twice, no chunks,
-  /// ...: as layout::plan_boxes(); a format that the layout cannot have), out_of_range (blocks,
+  /// ...: as layout::plan(); a format that the layout cannot have), out_of_range (blocks,
   /// layers), exhausted (one layer of one block, or a block that becomes an object, does not fit a
   /// bounce slot), unsupported (a part of a block, or layer by layer, to objects: a store takes
   /// them whole).

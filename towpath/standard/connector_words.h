@@ -15,7 +15,7 @@ namespace towpath::standard {
 
 /// What is not said stays as it was.
 struct ConnectorWords {
-  std::string policy{};            ///< kv/eviction/policy.h has the names
+  std::string policy{};            ///< kv/block_id.h has the names
   std::string digest{};            ///< "xxh3_64", "crc32c"
   std::uint64_t min_accesses = 0;  ///< of a block, before it is demoted to files and objects
 };

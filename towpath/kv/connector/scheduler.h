@@ -9,7 +9,7 @@
 //   when a request ends:           finish(); when it has to make room meanwhile, preempt()
 //
 // An engine whose layers are unlike (full attention, sliding windows, recurrent states) gives a
-// request blocks of several groups (block_groups.h). A prompt's first tokens are matched when all
+// request blocks of several groups (BlockGroup). A prompt's first tokens are matched when all
 // groups can go on behind them, or not at all.
 //
 // With those, what would be loaded more slowly than it is computed is not matched
