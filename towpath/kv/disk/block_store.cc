@@ -265,7 +265,7 @@ Status BlockStore::sync_records() {
 }
 
 bool BlockStore::begin(SegmentSync& sync) {
-  if (!current_ || !is_dirty_ || syncing_ != nullptr) return false;
+  if (!needs_sync()) return false;
   Segment& segment = segments_.at(*current_);
   segment.note_sync();
   sync.segment = *current_;

@@ -144,7 +144,9 @@ class BlockStore {
   /// `why` says. Errors: exhausted (more would not help), not_ready.
   Status free_oldest(const Record& record, const Status& why);
 
-  /// False: there is nothing to be synced. One at a time.
+  /// Whether there is something that a sync could begin with now.
+  bool needs_sync() const noexcept { return current_ && is_dirty_ && syncing_ == nullptr; }
+  /// False: not needs_sync(). One at a time.
   bool begin(SegmentSync& sync);
   /// `sync` is the one that began, where it was. After a failure all blocks that were not
   /// acknowledged are forgotten, also those written since.

@@ -262,12 +262,9 @@ Status DiskTier::begin_write(Waiting& what) {
 
 /// When nothing is being written that would be missing, or much was.
 bool DiskTier::begin_sync() {
-  if (sync_ || (!writes_.empty() && written_bytes_ < kSyncBytes)) return false;
+  if (!store_->needs_sync() || (!writes_.empty() && written_bytes_ < kSyncBytes)) return false;
   sync_ = std::make_unique<SegmentSync>();
-  if (!store_->begin(*sync_)) {
-    sync_.reset();
-    return false;
-  }
+  (void)store_->begin(*sync_);
   synced_with_it_ = std::exchange(written_, {});
   written_bytes_ = 0;
   store_->device().begin(sync_->request);
