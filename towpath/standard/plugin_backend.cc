@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include <towpath/backend/path_mode.h>
+#include <towpath/backend/weak_table.h>
 #include <towpath/core/format.h>
 #include <towpath/standard/plugin_backend.h>
 #include <towpath/sys/fd.h>
@@ -42,40 +43,62 @@ class Why {
   std::array<char, 256> text_{};
 };
 
-/// A descriptor of our own of the region's file, so that it is open while the plug-in has it,
-/// whoever closes theirs. Nothing: the region has no open file, or names one by its path.
-Result<sys::Fd> file_of(const RegionDescriptor& region) {
-  if (region.kind != MemoryKind::disk || region.fd < 0) return sys::Fd();
-  const auto mode = PathMode::parse(region.key);
-  if (mode.ok() && mode->has_value()) return sys::Fd();
-  sys::Fd file(::fcntl(region.fd, F_DUPFD_CLOEXEC, 0));
-  if (file) return file;
-  return sys::os_error(errno, cat("descriptor ", region.fd, " of a disk region"),
-                       "keep the file open while its region is registered");
-}
+/// The descriptors of files that regions name by theirs: our own, so that they are open while the
+/// plug-in has them, whoever closes theirs. One for all regions of a file, which may be thousands.
+class Files {
+ public:
+  /// Null: the region has no open file, or names one by its path.
+  Result<std::shared_ptr<const sys::Fd>> of(const RegionDescriptor& region) {
+    if (region.kind != MemoryKind::disk || region.fd < 0) return std::shared_ptr<const sys::Fd>();
+    const auto mode = PathMode::parse(region.key);
+    if (mode.ok() && mode->has_value()) return std::shared_ptr<const sys::Fd>();
+    TOWPATH_TRY(const Identity identity, identify(region.fd));
+    if (auto known = open_.find(identity)) return known;
+    sys::Fd file(::fcntl(region.fd, F_DUPFD_CLOEXEC, 0));
+    if (!file) return sys::os_error(errno, cat("cannot duplicate descriptor ", region.fd));
+    auto kept = std::make_shared<const sys::Fd>(std::move(file));
+    open_.put(identity, kept);
+    return kept;
+  }
+  static Result<bool> are_one(int one, int other) {
+    TOWPATH_TRY(const Identity a, identify(one));
+    TOWPATH_TRY(const Identity b, identify(other));
+    return a.device == b.device && a.inode == b.inode;
+  }
 
-Result<bool> are_one_file(int one, int other) {
-  struct stat a {
-  }, b{};
-  if (::fstat(one, &a) != 0 || ::fstat(other, &b) != 0)
-    return sys::os_error(errno, cat("descriptor ", other, " of a disk region"),
-                         "keep the file open while its region is registered");
-  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
+ private:
+  struct Identity {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    int flags = 0;  // with which it was opened
+    friend auto operator<=>(const Identity&, const Identity&) = default;
+  };
+  static Result<Identity> identify(int fd) {
+    struct stat info {};
+    const int flags = ::fcntl(fd, F_GETFL);
+    if (flags < 0 || ::fstat(fd, &info) != 0)
+      return sys::os_error(errno, cat("descriptor ", fd, " of a disk region"),
+                           "keep the file open while its region is registered");
+    return Identity{info.st_dev, info.st_ino, flags};
+  }
+
+  WeakTable<Identity, const sys::Fd> open_;
+};
 
 class PluginMemory final : public Memory {
  public:
-  PluginMemory(const towpath_backend_v1_t& plugin, void* backend, void* memory, sys::Fd file)
+  PluginMemory(const towpath_backend_v1_t& plugin, void* backend, void* memory,
+               std::shared_ptr<const sys::Fd> file)
       : plugin_(plugin), backend_(backend), memory_(memory), file_(std::move(file)) {}
   ~PluginMemory() override { plugin_.deregister_memory(backend_, memory_); }
   void* handle() const noexcept { return memory_; }
-  const sys::Fd& file() const noexcept { return file_; }
+  const sys::Fd* file() const noexcept { return file_.get(); }
 
  private:
   const towpath_backend_v1_t& plugin_;
   void* backend_;
   void* memory_;
-  const sys::Fd file_;
+  const std::shared_ptr<const sys::Fd> file_;
 };
 
 class PluginOperation final : public Operation {
@@ -149,10 +172,10 @@ class PluginBackend final : public Backend {
   const Capabilities& capabilities() const override { return capabilities_; }
 
   Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override {
-    TOWPATH_TRY(sys::Fd file, file_of(region));
+    TOWPATH_TRY(std::shared_ptr<const sys::Fd> file, files_.of(region));
     const towpath_region_v1 reported{.size = sizeof reported,
                                      .kind = static_cast<std::uint32_t>(region.kind),
-                                     .fd = file ? file.get() : -1,
+                                     .fd = file ? file->get() : -1,
                                      .address = region.address,
                                      .length = region.length,
                                      .device_id = region.device_id,
@@ -168,9 +191,9 @@ class PluginBackend final : public Backend {
 
   // A user may have closed a file that is registered, and opened another, which has its number now.
   Status confirm(const Memory& memory, const RegionDescriptor& region) const override {
-    const sys::Fd& file = static_cast<const PluginMemory&>(memory).file();
-    if (!file) return {};
-    TOWPATH_TRY(const bool are_one, are_one_file(file.get(), region.fd));
+    const sys::Fd* const file = static_cast<const PluginMemory&>(memory).file();
+    if (file == nullptr) return {};
+    TOWPATH_TRY(const bool are_one, Files::are_one(file->get(), region.fd));
     if (are_one) return {};
     return error(Code::already_exists,
                  cat("descriptor ", region.fd, " is another file than the one that is registered"),
@@ -238,6 +261,7 @@ class PluginBackend final : public Backend {
   telemetry::Log log_;
   Capabilities capabilities_;
   const towpath_host_v1 host_;
+  Files files_;
   void* backend_ = nullptr;
 };
 

@@ -205,6 +205,37 @@ TEST(PluginFilesTest, a_file_stays_open_and_another_with_its_number_is_not_taken
   EXPECT_EQ(file_given(), -1) << "of a path the number says nothing";
 }
 
+/// A pool is thousands of regions of one file, and a process has a thousand descriptors.
+TEST(PluginFilesTest, regions_of_one_file_share_a_descriptor) {
+  const sys::SystemClock clock;
+  backend::testing::RecordingEvents events;
+  const auto opened = plugin_type(files_plugin(), nullptr)
+                          .value()
+                          .open({.self = {"alone", 1}, .clock = &clock, .events = &events})
+                          .value();
+  sys::Fd file(::memfd_create("pool", MFD_CLOEXEC));
+  const std::string name = cat("/proc/self/fd/", file.get());
+  const sys::Fd other(::open(name.c_str(), O_RDWR | O_APPEND | O_CLOEXEC));
+  ASSERT_TRUE(other);
+  RegionDescriptor region{.kind = MemoryKind::disk, .length = 4096};
+  region.fd = other.get();
+  const auto appends = opened->register_memory(region).value();
+  const int appending = file_given();
+  region.fd = file.get();
+  auto first = opened->register_memory(region).value();
+  const int given = file_given();
+  EXPECT_NE(given, appending) << "it was opened in another way";
+  region.address = 4096;
+  auto second = opened->register_memory(region).value();
+  EXPECT_EQ(file_given(), given);
+  file.reset();
+  first.reset();
+  EXPECT_GE(::fcntl(given, F_GETFD), 0) << "the other region has it still";
+  second.reset();
+  EXPECT_EQ(::fcntl(given, F_GETFD), -1);
+  file_given() = -1;
+}
+
 TEST_F(PluginsTest, what_a_plug_in_says_is_reported) {
   add(0, "libtowpath_backend_example.so");
   (void)load();
