@@ -41,6 +41,12 @@ Result<int> number(std::string_view name, std::string_view text) {
   return value;
 }
 
+/// An empty place is none.
+bool is_invited(const Environment& environment) {
+  const auto place = environment.find(kMeet);
+  return place != environment.end() && !place->second.empty();
+}
+
 /// A descriptor of our own for an inherited one, which further programs do not inherit.
 Result<sys::Fd> adopt(int inherited) {
   if (::fcntl(inherited, F_SETFD, FD_CLOEXEC) != 0)
@@ -161,14 +167,13 @@ Result<shmem::NetworkOptions> shmem_network(const Environment& environment) {
 
 bool is_started_by_pmix(const Environment& environment) {
   return environment.count("PMIX_RANK") != 0 && environment.count(kJob) == 0 &&
-         environment.count(kMeet) == 0;
+         !is_invited(environment);
 }
 
 Status refuse_other_pmi(const Environment& environment) {
   const auto size = environment.find("PMI_SIZE");
   if (environment.count("PMI_FD") == 0 || size == environment.end() || size->second == "1" ||
-      environment.count(kJob) != 0 || environment.count(kMeet) != 0 ||
-      is_started_by_pmix(environment))
+      environment.count(kJob) != 0 || is_invited(environment) || is_started_by_pmix(environment))
     return {};
   return error(Code::unsupported,
                cat("a launcher without PMIx started this PE as one of ", printable(size->second)),
@@ -192,14 +197,13 @@ Result<shmem::Bootstrap> shmem_bootstrap(const Environment& environment) {
 }
 
 Result<std::optional<ShmemInvitation>> shmem_invitation(const Environment& environment) {
-  const auto place = environment.find(kMeet);
-  if (place == environment.end() || place->second.empty()) return std::optional<ShmemInvitation>();
+  if (!is_invited(environment)) return std::optional<ShmemInvitation>();
   const auto pe = environment.find(kPe);
   const auto pes = environment.find(kPes);
   if (pe == environment.end() || pes == environment.end())
     return error(Code::invalid_argument, cat(kMeet, " without ", kPe, " or ", kPes),
                  "say which of how many PEs this is");
-  ShmemInvitation invitation{.place = place->second, .self = {}};
+  ShmemInvitation invitation{.place = environment.at(kMeet), .self = {}};
   TOWPATH_TRY(invitation.self.my_pe, number(kPe, pe->second));
   TOWPATH_TRY(invitation.self.pes, number(kPes, pes->second));
   TOWPATH_TRY(invitation.self.heap_bytes, shmem_heap_bytes(environment));

@@ -42,6 +42,8 @@ TEST(ShmemEnvironmentTest, nothing_said_is_alone) {
   EXPECT_FALSE(is_started_by_pmix({}));
   EXPECT_TRUE(is_started_by_pmix({{"PMIX_RANK", "0"}}));
   EXPECT_FALSE(is_started_by_pmix({{"PMIX_RANK", "0"}, {"TOWPATH_SHMEM_JOB", "3,4"}}));
+  EXPECT_FALSE(is_started_by_pmix({{"PMIX_RANK", "0"}, {"TOWPATH_SHMEM_MEET", "unix:/meet"}}));
+  EXPECT_TRUE(is_started_by_pmix({{"PMIX_RANK", "0"}, {"TOWPATH_SHMEM_MEET", ""}})) << "nowhere";
 }
 
 TEST(ShmemEnvironmentTest, one_of_several_by_another_pmi_is_not_alone) {
@@ -55,6 +57,8 @@ TEST(ShmemEnvironmentTest, one_of_several_by_another_pmi_is_not_alone) {
     started[known] = "0";
     EXPECT_TRUE(refuse_other_pmi(started).ok()) << known;
   }
+  environment["TOWPATH_SHMEM_MEET"] = "";
+  EXPECT_EQ(refuse_other_pmi(environment).code(), Code::unsupported) << "it is none";
 }
 
 TEST(ShmemEnvironmentTest, pages_and_nodes_are_asked_for) {
