@@ -64,7 +64,8 @@ class Context {
       return error(Code::out_of_range, cat(count, " elements of ", sizeof(T), " bytes"),
                    "no memory is that large");
     AllocateOptions wanted = options;
-    wanted.alignment = std::max<std::uint64_t>(options.alignment, alignof(T));
+    if (is_power_of_two(options.alignment))  // or else the heap refuses it
+      wanted.alignment = std::max<std::uint64_t>(options.alignment, alignof(T));
     TOWPATH_TRY(SharedBlock block, allocate_bytes(*bytes, wanted));
     return SymmetricBuffer<T>(std::move(block));
   }

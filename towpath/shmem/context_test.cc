@@ -202,7 +202,8 @@ TEST(ContextTest, elements_are_aligned_as_their_type_is) {
     EXPECT_EQ(address_of(&pages->local()[1]) % 512, 0u);
     EXPECT_EQ(address_of(pages->local().data()) % alignment, 0u);
   }
-  EXPECT_EQ(context->allocate<Page>(1, {.alignment = 768}).code(), Code::invalid_argument);
+  for (const std::uint64_t wrong : {0, 48, 768})
+    EXPECT_EQ(context->allocate<Page>(1, {.alignment = wrong}).code(), Code::invalid_argument);
 }
 
 /// PEs in threads have their heaps wherever there was room.
