@@ -56,18 +56,19 @@ bool Arrivals::seat(const Guest& guest) {
   return true;
 }
 
-// One that sees a byte of the put sees that it has begun.
+// One that sees a byte of the put sees that it has begun. Release, here and below: pairs with
+// looks_whole(); one that sees a way that is over, or the next, sees all bytes of the put.
 void LongPuts::begin(Way& way, std::uint64_t offset, std::uint64_t bytes) noexcept {
-  way.begin.store(offset, std::memory_order_relaxed);
-  way.end.store(offset + bytes, std::memory_order_relaxed);
+  way.begin.store(offset, std::memory_order_release);
+  way.end.store(offset + bytes, std::memory_order_release);
   count_.fetch_add((std::uint64_t{1} << 32U) + 1);
   thread_fence(std::memory_order_seq_cst);
 }
 
 void LongPuts::end(Way& way) noexcept {
   if (way.end.load(std::memory_order_relaxed) == 0) return;
-  way.begin.store(0, std::memory_order_relaxed);
-  way.end.store(0, std::memory_order_relaxed);
+  way.begin.store(0, std::memory_order_release);
+  way.end.store(0, std::memory_order_release);
   count_.fetch_sub(1);
 }
 

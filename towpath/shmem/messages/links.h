@@ -84,8 +84,8 @@ class LongPuts {
     bool is_there = false;
     if (static_cast<std::uint32_t>(before) != 0)
       ways([&](const Way& way) {
-        is_there = is_there || (way.begin.load(std::memory_order_relaxed) < offset + bytes &&
-                                offset < way.end.load(std::memory_order_relaxed));
+        is_there = is_there || (way.begin.load(std::memory_order_acquire) < offset + bytes &&
+                                offset < way.end.load(std::memory_order_acquire));
       });
     if (is_there) return {};
     const bool holds = condition();
