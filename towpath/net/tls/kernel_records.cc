@@ -194,8 +194,10 @@ Result<std::unique_ptr<KernelRecords>> KernelRecords::take_over(Parts parts) {
   if (parts.cipher != kShortCipher && parts.cipher != kLongCipher)
     return error(Code::unsupported, "kernel TLS speaks AES-GCM alone, and the other side does not");
   std::unique_ptr<KernelRecords> made(new KernelRecords(std::move(parts)));
-  if (ask_for_tls(made->parts_.inner->fd()) != 0)
+  if (ask_for_tls(made->parts_.inner->fd()) != 0) {
+    if (errno == ENOTCONN) return std::unique_ptr<KernelRecords>();  // tls_init() of Linux
     return unsupported("the kernel does not take the connection's TLS over", errno);
+  }
   TOWPATH_TRY(made->use_key(TLS_TX, made->parts_.ours));
   TOWPATH_TRY(made->use_key(TLS_RX, made->parts_.theirs));
   return made;

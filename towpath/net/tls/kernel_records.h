@@ -57,7 +57,9 @@ class KernelRecords {
     TrafficSecret theirs = {};
     std::uint64_t records_per_key = 0;
   };
-  /// Before anything but the handshake has crossed the connection. Errors: unsupported.
+  /// Before anything but the handshake was read or written here. Null: the other side has closed
+  /// already, and the kernel takes no such connection: who made the handshake reads what has come.
+  /// Errors: unsupported.
   static Result<std::unique_ptr<KernelRecords>> take_over(Parts parts);
 
   /// As ByteStream's. Errors besides the socket's: corrupt (bytes were altered, or the other side

@@ -223,6 +223,20 @@ TEST_P(KernelTlsPairTest, side_that_ends_is_heard_to_the_end) {
   EXPECT_TRUE(far_->read_some(into)->ended);
 }
 
+/// Its end may be here before the kernel was asked to take over, which it then refuses to do.
+TEST_P(KernelTlsPairTest, side_that_has_ended_before_the_records_are_taken_over_is_heard) {
+  open();
+  EXPECT_EQ(near_->write_some(as_bytes("farewell")).value(), 0U) << "the handshake comes first";
+  Bytes into(100);
+  EXPECT_EQ(far_->read_some(into)->size_bytes, 0U);
+  ASSERT_EQ(near_->write_some(as_bytes("farewell")).value(), 8U);
+  near_.reset();
+  const auto heard = far_->read_some(into);
+  ASSERT_TRUE(heard.ok()) << heard.status().to_string();
+  EXPECT_EQ(as_text(ConstByteSpan(into).first(heard->size_bytes)), "farewell");
+  EXPECT_TRUE(far_->read_some(into)->ended);
+}
+
 TEST_P(KernelTlsPairTest, memory_that_is_not_there_is_no_fault_of_the_connection) {
   if (GetParam().first == TlsRecords::by_library) GTEST_SKIP() << "OpenSSL touches it itself";
   open();

@@ -59,8 +59,8 @@ class TlsStream final : public sys::ByteStream {
   std::uint64_t records_ = 0;  // that were written with this key
   bool is_renewing_ = false;   // it
   Bytes held_;                 // of the message about that, what the stream below has not taken
-  std::unique_ptr<TrafficSecrets> secrets_;  // there until the kernel takes the records over
-  std::unique_ptr<KernelRecords> kernel_;    // from then on everything goes by it
+  std::unique_ptr<TrafficSecrets> secrets_;  // there until the kernel was asked to take over
+  std::unique_ptr<KernelRecords> kernel_;    // if it did, everything goes by it from then on
 };
 
 /// Of a KeyUpdate, which has 27, to be held in memory that is there: it comes through OpenSSL.
