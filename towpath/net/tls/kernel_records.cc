@@ -211,8 +211,10 @@ Status KernelRecords::use_key(int direction, const TrafficSecret& secret) {
 Result<sys::ByteStream::Read> KernelRecords::read_parts(std::span<const ByteSpan> parts) {
   while (true) {
     auto read = parts_.inner->read_parts(parts);
-    // What is no data fails to be read as data, and stays (EIO).
-    if (read.ok() || read.code() != Code::io_error) return read;
+    // What is no data fails to be read as data, and stays (EIO). A record of another version is
+    // EINVAL (tls_rx_msg_size() of Linux), as a read into nothing is.
+    const bool is_of_another = read.code() == Code::invalid_argument && !parts.empty();
+    if (read.ok() || (read.code() != Code::io_error && !is_of_another)) return read;
     TOWPATH_TRY(const bool has_ended, take_control(read.status()));
     if (has_ended) return sys::ByteStream::Read{.ended = true};
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,18 +83,22 @@ class Relay {
     move(from_, to_, true);
     move(to_, from_, false);
   }
-  void alter_next() { alters_ = true; }
+  /// The byte with this number of what comes next, or the last one.
+  void alter_next(std::size_t number = SIZE_MAX) { altered_ = number; }
 
  private:
   void move(const sys::Fd& from, const sys::Fd& to, bool may_alter) {
     const ssize_t got = ::recv(from.get(), bytes_.data(), bytes_.size(), MSG_DONTWAIT);
     if (got <= 0) return;
-    if (may_alter && std::exchange(alters_, false)) bytes_[static_cast<std::size_t>(got) - 1] ^= 1;
+    if (may_alter && altered_) {
+      const auto last = static_cast<std::size_t>(got) - 1;
+      bytes_[std::min(*std::exchange(altered_, std::nullopt), last)] ^= 1;
+    }
     EXPECT_EQ(::send(to.get(), bytes_.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL), got);
   }
   sys::Fd from_, to_;
   std::array<char, 1000> bytes_{};
-  bool alters_ = false;
+  std::optional<std::size_t> altered_;
 };
 
 /// What makes the records of the client, and of the server.
@@ -211,6 +216,21 @@ TEST_P(KernelTlsPairTest, nothing_plain_and_nothing_altered_gets_through) {
   EXPECT_EQ(failed_.code(), Code::corrupt) << failed_.to_string();
   Bytes into(100);
   EXPECT_EQ(far_->read_some(into).code(), Code::corrupt) << "and it stays so";
+}
+
+/// Which the kernel does not even try to open.
+TEST_P(KernelTlsPairTest, what_is_no_record_is_corrupt) {
+  for (const std::size_t number : {1, 2, 3}) {  // the version, and the length
+    auto [near, near_wire] = connected();
+    auto [far_wire, far] = connected();
+    open(std::move(near), std::move(far));
+    Relay relay(std::move(near_wire), std::move(far_wire));
+    talk("hello", "and back", &relay);
+    ASSERT_TRUE(failed_.ok()) << failed_.to_string();
+    relay.alter_next(number);
+    talk(long_text(900), "", &relay);
+    EXPECT_EQ(std::exchange(failed_, Status()).code(), Code::corrupt) << number;
+  }
 }
 
 TEST_P(KernelTlsPairTest, side_that_ends_is_heard_to_the_end) {
