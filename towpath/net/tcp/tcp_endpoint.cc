@@ -96,9 +96,10 @@ void TcpEndpoint::note_unsendable(Status why) {
   context_.loop.note_rest(tag_);
 }
 
+// A kernel that decrypts does not count (FIONREAD) what it holds of a record that was read in part.
 bool TcpEndpoint::has_more() const noexcept {
-  return (receiver_ && receiver_->has_rest()) || stream_->buffered_bytes() > 0 ||
-         has_input(stream_->fd());
+  return (receiver_ && (receiver_->has_rest() || receiver_->has_done_enough())) ||
+         stream_->buffered_bytes() > 0 || has_input(stream_->fd());
 }
 
 void TcpEndpoint::note_rest() {

@@ -32,12 +32,13 @@ class Holding final : public sys::ByteStream {
     if (is_cut) return error(Code::peer_lost, "cut");
     return is_full ? 0 : from.size();
   }
-  std::size_t buffered_bytes() const noexcept override { return held.size(); }
+  std::size_t buffered_bytes() const noexcept override { return counts ? held.size() : 0; }
   int fd() const noexcept override { return socket_.get(); }
 
   std::string held;
   bool is_full = false;
   bool is_cut = false;  ///< for what is written
+  bool counts = true;
 
  private:
   const sys::Fd socket_;
@@ -156,6 +157,18 @@ TEST_F(TcpEndpointTest, what_has_come_is_heard_though_nothing_can_be_sent) {
   EXPECT_EQ(listener_.heard, 100);
   EXPECT_EQ(listener_.broken.message(), "cut");
   EXPECT_EQ(send().code(), Code::peer_lost);
+}
+
+/// As where the kernel decrypts.
+TEST_F(TcpEndpointTest, what_has_come_is_heard_though_nobody_counts_it) {
+  hold(100);
+  stream_->counts = false;
+  stream_->is_cut = true;
+  EXPECT_TRUE(send().ok());
+  for (int i = 0; i < 20 && loop_.turn(); ++i) {
+  }
+  EXPECT_EQ(listener_.heard, 100);
+  EXPECT_EQ(listener_.broken.message(), "cut");
 }
 
 TEST_F(TcpEndpointTest, what_has_come_is_heard_though_what_waits_cannot_leave) {

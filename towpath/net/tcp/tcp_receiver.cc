@@ -34,10 +34,12 @@ TcpReceiver::~TcpReceiver() {
   if (sink_ != nullptr) sink_->done(false);
 }
 
+bool TcpReceiver::has_done_enough() const noexcept { return work_ >= kWorkPerCall; }
+
 Status TcpReceiver::take() {
   work_ = 0;
   if (is_cut_short_) TOWPATH_TRY(take_staged());
-  while (work_ < kWorkPerCall) {
+  while (!has_done_enough()) {
     std::uint64_t asked = 0;
     TOWPATH_TRY(const std::uint64_t came, read(asked));
     work_ += came;
@@ -108,7 +110,7 @@ Status TcpReceiver::take_staged() {
       take_body();
       continue;
     }
-    is_cut_short_ = work_ >= kWorkPerCall && begin_ != end_;
+    is_cut_short_ = has_done_enough() && begin_ != end_;
     if (is_cut_short_) return {};
     TOWPATH_TRY(const bool is_whole, take_head());
     if (is_whole) continue;

@@ -38,6 +38,8 @@ class TcpReceiver {
   void note_answered(std::uint64_t bytes) noexcept { work_ += bytes; }
   /// What the last take() has done: bytes that came and that were answered, and messages.
   std::uint64_t work() const noexcept { return work_; }
+  /// The last take() ended for that: there may be more, also where nobody counts it.
+  bool has_done_enough() const noexcept;
   /// There is more to take() now, for which the stream's descriptor may wake nobody: messages that
   /// were left in the stage, or what a stream that decrypts holds back.
   bool has_rest() const noexcept { return is_cut_short_ || stream_.buffered_bytes() > 0; }
