@@ -151,15 +151,14 @@ void register_nixl_list(const PyAgent& self, const RegList& list,
   using Made = std::pair<NixlMemory::BackendNumber, NixlMemory::Registrations>;
   const auto kept = list.items.get();
   const ItemsByPlace items = by_place(list.kind, *kept);
-  std::vector<memory::SharedRegion> regions = regions_of(list.kind, items);
+  const std::vector<memory::SharedRegion> regions = regions_of(list.kind, items);
   if (regions.empty()) return self.check_open();
   check(self.in_home([&](Home& home) -> Status {
     std::vector<Made> made;
     Status refusal = no_taker(list.kind);
     for (const NixlTaker& taker : takers) {
-      const bool is_last = &taker == &takers.back();
       auto with = home.node->agent().register_regions(
-          is_last ? std::move(regions) : regions, {.backends = taker.second, .any_of_named = true});
+          regions, {.backends = taker.second, .any_of_named = true});
       if (with.ok())
         made.emplace_back(taker.first, *std::move(with));
       else if (refusal = with.status(); all_of_them)
