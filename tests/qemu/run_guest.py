@@ -11,6 +11,7 @@ the guest loads, and p2p, which `./dev p2p-kernel` builds. Exit status: 0 all te
 import argparse
 import os
 import re
+import select
 import shutil
 import struct
 import subprocess
@@ -25,8 +26,7 @@ SKIPPED = 77
 DIRECT_BYTES = 2 * 256 * 1024  # of guest_peer_memory_test.cc: read once, written once
 QEMU = "qemu-system-x86_64"
 MIB = 1 << 20
-# On an idle machine all of it takes some 10 s; this is for what hangs, and for very busy ones.
-WATCHDOG = 180
+WATCHDOG = 180  # seconds in which a machine says nothing
 # no_timer_check: on a busy host the emulated timer looks broken to the kernel, which would panic.
 KERNEL = "console=ttyS0 quiet loglevel=4 panic=-1 no_timer_check nokaslr oops=panic"
 
@@ -170,12 +170,17 @@ def bytes_between_drives(output, trace):
 
 def boot(command, log):
     """What the guest printed; the whole of it is also in the file `log`."""
-    try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=WATCHDOG)
-        output = done.stdout
-    except subprocess.TimeoutExpired as ended:
-        output = (ended.stdout or b"") + b"\nended by the watchdog\n"
+    output = b""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT) as machine:
+        while select.select([machine.stdout], [], [], WATCHDOG)[0]:
+            some = os.read(machine.stdout.fileno(), 65536)
+            if not some:
+                break
+            output += some
+        else:
+            machine.kill()
+            output += b"\nended by the watchdog\n"
     log.write_bytes(output)
     return output.decode(errors="replace").replace("\r", "")
 
