@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
+#include <towpath/backend/open_descriptor.h>
 #include <towpath/backend/path_mode.h>
 #include <towpath/backend/weak_table.h>
 #include <towpath/core/format.h>
@@ -43,62 +43,47 @@ class Why {
   std::array<char, 256> text_{};
 };
 
-/// The descriptors of files that regions name by theirs: our own, so that they are open while the
-/// plug-in has them, whoever closes theirs. One for all regions of a file, which may be thousands.
+/// A file that regions name by a descriptor of theirs.
+struct OwnFile {
+  OpenDescriptor identity;
+  sys::Fd fd;  // our own: it is open while the plug-in has it, also when theirs is closed
+};
+
+/// One for all regions of a file, which may be thousands.
 class Files {
  public:
   /// Null: the region has no open file, or names one by its path.
-  Result<std::shared_ptr<const sys::Fd>> of(const RegionDescriptor& region) {
-    if (region.kind != MemoryKind::disk || region.fd < 0) return std::shared_ptr<const sys::Fd>();
+  Result<std::shared_ptr<const OwnFile>> of(const RegionDescriptor& region) {
+    if (region.kind != MemoryKind::disk || region.fd < 0) return std::shared_ptr<const OwnFile>();
     const auto mode = PathMode::parse(region.key);
-    if (mode.ok() && mode->has_value()) return std::shared_ptr<const sys::Fd>();
-    TOWPATH_TRY(const Identity identity, identify(region.fd));
+    if (mode.ok() && mode->has_value()) return std::shared_ptr<const OwnFile>();
+    TOWPATH_TRY(const OpenDescriptor identity, identify_descriptor(region.fd));
     if (auto known = open_.find(identity)) return known;
-    sys::Fd file(::fcntl(region.fd, F_DUPFD_CLOEXEC, 0));
-    if (!file) return sys::os_error(errno, cat("cannot duplicate descriptor ", region.fd));
-    auto kept = std::make_shared<const sys::Fd>(std::move(file));
-    open_.put(identity, kept);
-    return kept;
-  }
-  static Result<bool> are_one(int one, int other) {
-    TOWPATH_TRY(const Identity a, identify(one));
-    TOWPATH_TRY(const Identity b, identify(other));
-    return a.device == b.device && a.inode == b.inode;
+    sys::Fd own(::fcntl(region.fd, F_DUPFD_CLOEXEC, 0));
+    if (!own) return sys::os_error(errno, cat("cannot duplicate descriptor ", region.fd));
+    auto file = std::make_shared<const OwnFile>(OwnFile{identity, std::move(own)});
+    open_.put(identity, file);
+    return file;
   }
 
  private:
-  struct Identity {
-    std::uint64_t device = 0;
-    std::uint64_t inode = 0;
-    int flags = 0;  // with which it was opened
-    friend auto operator<=>(const Identity&, const Identity&) = default;
-  };
-  static Result<Identity> identify(int fd) {
-    struct stat info {};
-    const int flags = ::fcntl(fd, F_GETFL);
-    if (flags < 0 || ::fstat(fd, &info) != 0)
-      return sys::os_error(errno, cat("descriptor ", fd, " of a disk region"),
-                           "keep the file open while its region is registered");
-    return Identity{info.st_dev, info.st_ino, flags};
-  }
-
-  WeakTable<Identity, const sys::Fd> open_;
+  WeakTable<OpenDescriptor, const OwnFile> open_;
 };
 
 class PluginMemory final : public Memory {
  public:
   PluginMemory(const towpath_backend_v1_t& plugin, void* backend, void* memory,
-               std::shared_ptr<const sys::Fd> file)
+               std::shared_ptr<const OwnFile> file)
       : plugin_(plugin), backend_(backend), memory_(memory), file_(std::move(file)) {}
   ~PluginMemory() override { plugin_.deregister_memory(backend_, memory_); }
   void* handle() const noexcept { return memory_; }
-  const sys::Fd* file() const noexcept { return file_.get(); }
+  const OwnFile* file() const noexcept { return file_.get(); }
 
  private:
   const towpath_backend_v1_t& plugin_;
   void* backend_;
   void* memory_;
-  const std::shared_ptr<const sys::Fd> file_;
+  const std::shared_ptr<const OwnFile> file_;
 };
 
 class PluginOperation final : public Operation {
@@ -172,10 +157,10 @@ class PluginBackend final : public Backend {
   const Capabilities& capabilities() const override { return capabilities_; }
 
   Result<std::unique_ptr<Memory>> register_memory(const RegionDescriptor& region) override {
-    TOWPATH_TRY(std::shared_ptr<const sys::Fd> file, files_.of(region));
+    TOWPATH_TRY(std::shared_ptr<const OwnFile> file, files_.of(region));
     const towpath_region_v1 reported{.size = sizeof reported,
                                      .kind = static_cast<std::uint32_t>(region.kind),
-                                     .fd = file ? file->get() : -1,
+                                     .fd = file ? file->fd.get() : -1,
                                      .address = region.address,
                                      .length = region.length,
                                      .device_id = region.device_id,
@@ -191,13 +176,9 @@ class PluginBackend final : public Backend {
 
   // A user may have closed a file that is registered, and opened another, which has its number now.
   Status confirm(const Memory& memory, const RegionDescriptor& region) const override {
-    const sys::Fd* const file = static_cast<const PluginMemory&>(memory).file();
+    const OwnFile* const file = static_cast<const PluginMemory&>(memory).file();
     if (file == nullptr) return {};
-    TOWPATH_TRY(const bool are_one, Files::are_one(file->get(), region.fd));
-    if (are_one) return {};
-    return error(Code::already_exists,
-                 cat("descriptor ", region.fd, " is another file than the one that is registered"),
-                 "take back what is registered under a descriptor's number before you close it");
+    return confirm_descriptor(region.fd, file->identity, "the one that was there before");
   }
 
   Result<std::unique_ptr<Connection>> connect(const AgentIdentity& peer, ConstByteSpan) override {

@@ -178,13 +178,17 @@ const towpath_backend_v1_t& files_plugin() {
   return kPlugin;
 }
 
-TEST(PluginFilesTest, a_file_stays_open_and_another_with_its_number_is_not_taken_for_it) {
+struct PluginFilesTest : ::testing::Test {
   const sys::SystemClock clock;
   backend::testing::RecordingEvents events;
-  const auto opened = plugin_type(files_plugin(), nullptr)
-                          .value()
-                          .open({.self = {"alone", 1}, .clock = &clock, .events = &events})
-                          .value();
+  const std::unique_ptr<backend::Backend> opened =
+      plugin_type(files_plugin(), nullptr)
+          .value()
+          .open({.self = {"alone", 1}, .clock = &clock, .events = &events})
+          .value();
+};
+
+TEST_F(PluginFilesTest, a_file_stays_open_and_another_with_its_number_is_not_taken_for_it) {
   std::unique_ptr<backend::Memory> made;
   RegionDescriptor region{.kind = MemoryKind::disk, .length = 4096};
   {
@@ -206,13 +210,7 @@ TEST(PluginFilesTest, a_file_stays_open_and_another_with_its_number_is_not_taken
 }
 
 /// A pool is thousands of regions of one file, and a process has a thousand descriptors.
-TEST(PluginFilesTest, regions_of_one_file_share_a_descriptor) {
-  const sys::SystemClock clock;
-  backend::testing::RecordingEvents events;
-  const auto opened = plugin_type(files_plugin(), nullptr)
-                          .value()
-                          .open({.self = {"alone", 1}, .clock = &clock, .events = &events})
-                          .value();
+TEST_F(PluginFilesTest, regions_of_one_file_share_a_descriptor) {
   sys::Fd file(::memfd_create("pool", MFD_CLOEXEC));
   const std::string name = cat("/proc/self/fd/", file.get());
   const sys::Fd other(::open(name.c_str(), O_RDWR | O_APPEND | O_CLOEXEC));

@@ -87,7 +87,7 @@ class GdsBackend final : public Backend {
   const Parts parts_;
   Places places_;
   FileTable files_;
-  DeviceIds<GdsFile::Identity> device_ids_;
+  DeviceIds<OpenDescriptor> device_ids_;
   Dispatcher dispatcher_;
 };
 

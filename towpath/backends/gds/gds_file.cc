@@ -76,15 +76,7 @@ Result<std::shared_ptr<GdsFile>> GdsFile::open(std::shared_ptr<const CuFile> cuf
 
 Status GdsFile::confirm(const RegionDescriptor& region) const {
   if (region.fd < 0) return {};
-  struct stat now {};
-  if (::fstat(region.fd, &now) != 0)
-    return sys::os_error(errno, cat("descriptor ", region.fd, " of a disk region"),
-                         "keep the file open while its region is registered");
-  if (now.st_dev == identity().device && now.st_ino == identity().inode) return {};
-  return error(Code::already_exists,
-               cat("descriptor ", region.fd, " is another file than ", parts_.name,
-                   ", which is registered under this device id"),
-               "take back what is registered under a descriptor's number before you close it");
+  return backend::confirm_descriptor(region.fd, identity(), parts_.name);
 }
 
 std::string GdsFile::describe() const {

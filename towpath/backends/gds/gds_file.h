@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include <towpath/backend/open_descriptor.h>
 #include <towpath/backends/gds/cufile.h>
 #include <towpath/core/descriptor.h>
 #include <towpath/sys/fd.h>
@@ -33,20 +34,12 @@ class GdsFile {
   /// denied.
   static Result<Place> place_of(const RegionDescriptor& region);
 
-  /// What two openings of one file agree in.
-  struct Identity {
-    std::uint64_t device = 0;
-    std::uint64_t inode = 0;
-    int access = 0;  ///< flags of open(2), without O_DIRECT
-    friend bool operator==(const Identity&, const Identity&) = default;
-  };
-
   struct Parts {
     std::shared_ptr<const CuFile> cufile;
     sys::Fd fd;
     std::string name;
-    Identity identity;
-    std::string direct_refusal;  ///< why it is open without O_DIRECT; empty: it is with
+    backend::OpenDescriptor identity;  ///< the flags without O_DIRECT
+    std::string direct_refusal;        ///< why it is open without O_DIRECT; empty: it is with
     bool readable = true;
     bool writable = true;
   };
@@ -56,7 +49,7 @@ class GdsFile {
   ~GdsFile() { parts_.cufile->call().deregister_file(handle_); }
 
   const std::string& name() const noexcept { return parts_.name; }
-  const Identity& identity() const noexcept { return parts_.identity; }
+  const backend::OpenDescriptor& identity() const noexcept { return parts_.identity; }
   cufile::FileHandle handle() const noexcept { return handle_; }
   bool allows(bool write) const noexcept { return write ? parts_.writable : parts_.readable; }
   /// Whether the descriptor of a region that was opened as this file still is one of it. Errors:

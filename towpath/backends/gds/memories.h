@@ -49,7 +49,7 @@ struct FileRecord : backend::RegisteredRegion {
   using RegisteredRegion::RegisteredRegion;
   std::shared_ptr<GdsFile> file;
   /// Lives while anything is registered under the same device id, and not revoked.
-  std::shared_ptr<const GdsFile::Identity> named;
+  std::shared_ptr<const backend::OpenDescriptor> named;
   bool registered = true;
 };
 using FileTable = backend::MemoryTable<FileRecord>;

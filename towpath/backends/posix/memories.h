@@ -53,7 +53,7 @@ struct DiskRecord {
   std::uint64_t id = 0;  ///< what the key carries
   std::shared_ptr<OpenFile> file;
   /// Lives while anything is registered under the same device id, and not revoked.
-  std::shared_ptr<const OpenFile::Identity> named;
+  std::shared_ptr<const backend::OpenDescriptor> named;
   RegionDescriptor region;
   bool registered = true;
 };

@@ -14,8 +14,10 @@
 namespace towpath::backends::posix {
 namespace {
 
-Status check_type(int fd, mode_t mode) {
-  if (S_ISREG(mode) || S_ISBLK(mode) || S_ISCHR(mode)) return {};
+Status check_type(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return sys::os_error(errno, cat("cannot look at descriptor ", fd));
+  if (S_ISREG(info.st_mode) || S_ISBLK(info.st_mode) || S_ISCHR(info.st_mode)) return {};
   return error(Code::invalid_argument, cat("descriptor ", fd, " is no file that has offsets"),
                "register a regular file or a device");
 }
@@ -52,21 +54,11 @@ void prepare_direct(OpenFile::Parts& parts) {
 
 }  // namespace
 
-Result<OpenFile::Identity> OpenFile::identify(int fd) {
-  struct stat info {};
-  if (::fstat(fd, &info) != 0)
-    return sys::os_error(errno, cat("descriptor ", fd, " of a disk region"),
-                         "keep the file open while its region is registered");
-  TOWPATH_TRY(check_type(fd, info.st_mode));
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0) return sys::os_error(errno, cat("cannot ask for the flags of descriptor ", fd));
-  return Identity{info.st_dev, info.st_ino, flags};
-}
-
 Result<std::shared_ptr<OpenFile>> OpenFile::open(const Source& source, sys::FileEngine& engine,
                                                  Counters& counters) {
   Parts parts;
-  TOWPATH_TRY(parts.identity, identify(source.fd));
+  TOWPATH_TRY(parts.identity, backend::identify_descriptor(source.fd));
+  TOWPATH_TRY(check_type(source.fd));
   parts.main.reset(::fcntl(source.fd, F_DUPFD_CLOEXEC, 0));
   if (!parts.main) return sys::os_error(errno, cat("cannot duplicate descriptor ", source.fd));
   parts.name =

@@ -1,9 +1,9 @@
 // OpenFile: a file that I/Os go to, shared by all regions of it.
 //
-// It owns descriptors of its own (duplicates), so that a user who closes theirs too early, and a
-// unauthenticated connection file that then gets the number, cannot be hit. For O_DIRECT files
-// there are two: the direct one, and a buffered twin for what is not aligned. A file with O_APPEND
-// is opened again without it, or takes no writes: they would not go to their offsets.
+// It owns descriptors of its own (duplicates): a user may close theirs too early, and another file
+// that then gets the number is not hit. For O_DIRECT files there are two: the direct one, and a
+// buffered twin for what is not aligned. A file with O_APPEND is opened again without it, or takes
+// no writes: they would not go to their offsets.
 //
 // The rule that keeps the two coherent: O_DIRECT writes and buffered writes of one file are never
 // in flight together. The first unaligned write turns the file's writes to the twin for good
@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 
+#include <towpath/backend/open_descriptor.h>
 #include <towpath/backends/posix/counters.h>
 #include <towpath/core/result.h>
 #include <towpath/sys/fd.h>
@@ -27,17 +28,9 @@ namespace towpath::backends::posix {
 
 class OpenFile {
  public:
-  /// What two descriptors of one file agree in.
-  struct Identity {
-    std::uint64_t device = 0;
-    std::uint64_t inode = 0;
-    int flags = 0;
-    friend auto operator<=>(const Identity&, const Identity&) = default;
-  };
-
   struct Parts {
     std::string name;  ///< for messages
-    Identity identity;
+    backend::OpenDescriptor identity;
     sys::Fd main;                 ///< as the user opened it, but for O_APPEND
     sys::Fd twin;                 ///< without O_DIRECT; only for O_DIRECT files
     std::uint64_t alignment = 1;  ///< of direct I/O; 1: the file is buffered
@@ -50,13 +43,12 @@ class OpenFile {
     Held held;
   };
 
-  /// Errors: invalid_argument (not open, or neither a file nor a device).
-  static Result<Identity> identify(int fd);
   struct Source {
     int fd = -1;
     std::string name;            ///< a path for messages, or empty
     std::string direct_refusal;  ///< as in Parts
   };
+  /// Errors: invalid_argument (not open, or neither a file nor a device), exhausted.
   static Result<std::shared_ptr<OpenFile>> open(const Source& source, sys::FileEngine& engine,
                                                 Counters& counters);
 
@@ -66,7 +58,7 @@ class OpenFile {
   ~OpenFile();
 
   const std::string& name() const noexcept { return parts_.name; }
-  const Identity& identity() const noexcept { return parts_.identity; }
+  const backend::OpenDescriptor& identity() const noexcept { return parts_.identity; }
   bool direct() const noexcept { return parts_.alignment > 1; }
   std::uint64_t alignment() const noexcept { return parts_.alignment; }
   bool allows(bool write) const noexcept { return write ? parts_.writable : parts_.readable; }

@@ -96,8 +96,8 @@ class PosixBackend final : public Backend {
   Counters counters_;
   const Held engine_held_;
   Dispatcher dispatcher_;
-  WeakTable<OpenFile::Identity, OpenFile> files_;
-  DeviceIds<OpenFile::Identity> device_ids_;
+  WeakTable<OpenDescriptor, OpenFile> files_;
+  DeviceIds<OpenDescriptor> device_ids_;
   WeakTable<std::uint64_t, DiskRecord> records_;
   std::uint64_t next_record_ = 1;
 };
@@ -149,22 +149,16 @@ Result<std::unique_ptr<Memory>> PosixBackend::register_file(const RegionDescript
                                       DiskMemory::Role::registration);
 }
 
-// A user may have closed a file that is registered, and opened another, which has its number now.
 Status PosixBackend::confirm(const Memory& memory, const RegionDescriptor& region) const {
   if (region.kind != MemoryKind::disk || region.fd < 0) return {};
   TOWPATH_TRY(const auto mode, PathMode::parse(region.key));
   if (mode.has_value()) return {};  // the number says nothing
   const OpenFile& file = static_cast<const DiskMemory&>(memory).file();
-  TOWPATH_TRY(const OpenFile::Identity now, OpenFile::identify(region.fd));
-  if (now.device == file.identity().device && now.inode == file.identity().inode) return {};
-  return error(Code::already_exists,
-               cat("descriptor ", region.fd, " is another file than ", file.name(),
-                   ", which is registered under this device id"),
-               "take back what is registered under a descriptor's number before you close it");
+  return confirm_descriptor(region.fd, file.identity(), file.name());
 }
 
 Result<std::shared_ptr<OpenFile>> PosixBackend::open_file(const OpenFile::Source& source) {
-  TOWPATH_TRY(const OpenFile::Identity identity, OpenFile::identify(source.fd));
+  TOWPATH_TRY(const OpenDescriptor identity, identify_descriptor(source.fd));
   if (auto file = files_.find(identity)) return file;
   TOWPATH_TRY(auto file, OpenFile::open(source, *engine_, counters_));
   if (file->direct()) TOWPATH_TRY(dispatcher_.prepare_bounce());
