@@ -16,15 +16,15 @@ constexpr std::uint64_t kLookedThrough = std::uint64_t{256} << 20U;
 // Reading ----------------------------------------------------------------------------------------
 
 std::optional<BlockStore::Found> BlockStore::find(BlockHash hash) const {
-  const auto known = index_.find(hash);
+  const auto known = parts_->index.find(hash);
   if (!known) return std::nullopt;
   return Found{known->record.digest, known->record.length};
 }
 
 std::vector<BlockHash> BlockStore::hashes() const {
   std::vector<BlockHash> all;
-  all.reserve(index_.size());
-  index_.for_each([&](const BlockIndex::Place& place) { all.push_back(place.record.hash); });
+  all.reserve(parts_->index.size());
+  parts_->index.for_each([&](const BlockIndex::Place& place) { all.push_back(place.record.hash); });
   return all;
 }
 
@@ -36,7 +36,7 @@ Status BlockStore::get(BlockHash hash, ByteSpan into) {
 }
 
 Status BlockStore::begin(BlockRead& read, BlockHash hash, ByteSpan into) {
-  const auto known = index_.find(hash);
+  const auto known = parts_->index.find(hash);
   if (!known) return error(Code::not_found, cat("no block ", hex(hash)));
   const BlockIndex::Place& place = *known;
   if (into.size() != place.record.length)
@@ -49,7 +49,7 @@ Status BlockStore::begin(BlockRead& read, BlockHash hash, ByteSpan into) {
   read.request = {.kind = sys::FileIo::Kind::read,
                   .offset = place.offset + kSegmentPage,
                   .parts = {sys::IoPart::of(into)}};
-  read.request.file = segments_.at(place.segment).file_for(read.request.parts);
+  read.request.file = parts_->segments.at(place.segment).file_for(read.request.parts);
   return {};
 }
 
@@ -67,7 +67,7 @@ Status BlockStore::end(BlockRead& read) {
 
 /// False: meanwhile the block has gone, or lies elsewhere.
 bool BlockStore::is_where_it_was(const BlockRead& read) const {
-  const auto known = index_.find(read.record.hash);
+  const auto known = parts_->index.find(read.record.hash);
   return known && known->segment == read.segment && known->offset == read.offset;
 }
 
@@ -78,7 +78,7 @@ const PlacedRecord* BlockStore::kept_copy(BlockHash hash) const {
         blocks, hash, [](const PlacedRecord& block) { return block.record.hash; });
     return found == blocks.end() ? nullptr : &*found;
   };
-  const PlacedRecord* const written = find_in(unacknowledged_);
+  const PlacedRecord* const written = find_in(parts_->unacknowledged);
   return written == nullptr && syncing_ != nullptr ? find_in(syncing_->blocks) : written;
 }
 
@@ -95,11 +95,11 @@ Status BlockStore::quarantine(const BlockRead& read, const std::string& reason, 
         .because(std::move(cause));
   ++figures_.quarantined[reason];
   // Of one that was leaving, and was put again, only the old copy is lost.
-  const bool is_kept = index_.find(hash)->is_kept;
+  const bool is_kept = parts_->index.find(hash)->is_kept;
   if (const PlacedRecord* const copy = is_kept ? kept_copy(hash) : nullptr; copy != nullptr)
-    index_.put({*copy, false});
+    parts_->index.put({*copy, false});
   else
-    index_.erase(hash);
+    parts_->index.erase(hash);
   report_gone(hash);
   return error(cause.code(),
                cat("block ", hex(hash), " in ", read.request.file->path(), ": ", reason),
@@ -124,7 +124,7 @@ Result<std::optional<Record>> BlockStore::admit(BlockHash hash, const Digest& di
     ++figures_.quarantined["wrong before it was written"];
     return proven;
   }
-  if (index_.contains(hash) && !is_leaving(hash)) return std::optional<Record>();
+  if (parts_->index.contains(hash) && !is_leaving(hash)) return std::optional<Record>();
   return std::optional(Record{RecordKind::block, hash, digest, bytes.size()});
 }
 
@@ -134,10 +134,10 @@ Status BlockStore::remove(BlockHash hash) {
 }
 
 Result<Record> BlockStore::forget(BlockHash hash) {
-  if (!index_.contains(hash)) return error(Code::not_found, cat("no block ", hex(hash)));
+  if (!parts_->index.contains(hash)) return error(Code::not_found, cat("no block ", hex(hash)));
   if (!read_only_.ok())
     return error(Code::denied, cat(options_.directory, " can only be read")).because(read_only_);
-  index_.erase(hash);
+  parts_->index.erase(hash);
   report_gone(hash);
   return Record{.kind = RecordKind::removal, .hash = hash};
 }
@@ -172,7 +172,7 @@ Status BlockStore::begin(RecordWrite& write, const Record& record, ConstByteSpan
     end_segment();
   }
   if (!current_) TOWPATH_TRY(begin_segment());
-  Segment& segment = segments_.at(*current_);
+  Segment& segment = parts_->segments.at(*current_);
   write.record = record;
   write.segment = *current_;
   write.offset = segment.reserve(record);
@@ -200,29 +200,29 @@ Status BlockStore::end(RecordWrite& write) {
                  cat("segment ", write.segment, " was given up after a failed sync"));
   is_dirty_ = true;
   freed_ = refused_ = 0;
-  segments_.at(write.segment).note_written(room_of(write.record));
+  parts_->segments.at(write.segment).note_written(room_of(write.record));
   if (write.record.kind == RecordKind::removal) {
     has_removals_ = true;
     return {};
   }
   // One that is leaving is got from where it was until what was written now is there for good.
-  unacknowledged_.push_back(write);
+  parts_->unacknowledged.push_back(write);
   // Of two that were begun together the first to arrive stays.
-  auto place = index_.find(write.record.hash);
+  auto place = parts_->index.find(write.record.hash);
   if (is_leaving(write.record.hash)) place->is_kept = true, ++figures_.kept;
-  index_.put(place.value_or(BlockIndex::Place{write, false}));
+  parts_->index.put(place.value_or(BlockIndex::Place{write, false}));
   return {};
 }
 
 bool BlockStore::is_full_for(std::uint64_t bytes) const {
-  return current_ && segments_.at(*current_).end() + bytes > options_.segment_bytes;
+  return current_ && parts_->segments.at(*current_).end() + bytes > options_.segment_bytes;
 }
 
 /// The one that is written to. Nothing is under way, and all is synced.
 void BlockStore::end_segment() {
   const std::uint64_t ended = *std::exchange(current_, std::nullopt);
-  unsaved_bytes_ += segments_.at(ended).end();
-  const std::uint64_t most = std::max(kLookedThrough, 16 * kIndexedBytes * index_.size());
+  unsaved_bytes_ += parts_->segments.at(ended).end();
+  const std::uint64_t most = std::max(kLookedThrough, 16 * kIndexedBytes * parts_->index.size());
   if (std::exchange(is_spoiled_, false) || unsaved_bytes_ + options_.segment_bytes <= most) return;
   // One that fails costs only time.
   if (const Status saved = checkpoint(); !saved.ok())
@@ -242,7 +242,7 @@ Status BlockStore::begin_segment() {
   }
   made->take_space(files_, options_.segment_bytes);
   if (options_.direct) figures_.direct_refusal = made->go_direct(files_);
-  segments_.emplace(name.number, *std::move(made));
+  parts_->segments.emplace(name.number, *std::move(made));
   current_ = name.number;
   note_leaving();
   return {};
@@ -266,10 +266,10 @@ Status BlockStore::sync_records() {
 
 bool BlockStore::begin(SegmentSync& sync) {
   if (!needs_sync()) return false;
-  Segment& segment = segments_.at(*current_);
+  Segment& segment = parts_->segments.at(*current_);
   segment.note_sync();
   sync.segment = *current_;
-  sync.blocks = std::exchange(unacknowledged_, {});
+  sync.blocks = std::exchange(parts_->unacknowledged, {});
   sync.has_removals = std::exchange(has_removals_, false);
   sync.request = {.kind = sys::FileIo::Kind::sync, .file = segment.file()};
   is_dirty_ = false;
@@ -288,7 +288,7 @@ Status BlockStore::end(SegmentSync& sync) {
   }
   if (synced.ok()) return {};
   // What the kernel has dropped, it will not write.
-  for (const PlacedRecord& block : std::exchange(unacknowledged_, {}))
+  for (const PlacedRecord& block : std::exchange(parts_->unacknowledged, {}))
     forget_unacknowledged(block.record.hash);
   has_lost_removals_ = has_lost_removals_ || sync.has_removals || has_removals_;
   is_dirty_ = is_spoiled_ = has_removals_ = false;
@@ -297,17 +297,17 @@ Status BlockStore::end(SegmentSync& sync) {
 }
 
 bool BlockStore::is_acknowledged(BlockHash hash) const {
-  const auto place = index_.find(hash);
+  const auto place = parts_->index.find(hash);
   return place && place->acknowledged;
 }
 
 bool BlockStore::may_be_replaced(BlockHash hash) const {
-  const auto place = index_.find(hash);
+  const auto place = parts_->index.find(hash);
   return place && place->segment <= last_unread_;
 }
 
 bool BlockStore::is_being_synced(BlockHash hash) const {
-  const auto place = index_.find(hash);
+  const auto place = parts_->index.find(hash);
   return place && syncing_ != nullptr &&
          std::ranges::any_of(syncing_->blocks, [&](const PlacedRecord& block) {
            return block.segment == place->segment && block.offset == place->offset;
@@ -315,23 +315,23 @@ bool BlockStore::is_being_synced(BlockHash hash) const {
 }
 
 void BlockStore::acknowledge(const PlacedRecord& synced) {
-  const auto place = index_.find(synced.record.hash);
+  const auto place = parts_->index.find(synced.record.hash);
   if (!place) return;  // removed meanwhile
   const bool was_put_anew = place->segment >= synced.segment && place->offset != synced.offset;
   if (was_put_anew) return;
-  index_.put({synced, true});
+  parts_->index.put({synced, true});
   if (!place->acknowledged) report_there(synced.record.hash);
 }
 
 /// One that was leaving is still where it was.
 void BlockStore::forget_unacknowledged(BlockHash hash) {
-  auto place = index_.find(hash);
+  auto place = parts_->index.find(hash);
   if (!place) return;
   if (place->acknowledged) {
     place->is_kept = false;
-    return index_.put(*place);
+    return parts_->index.put(*place);
   }
-  index_.erase(hash);
+  parts_->index.erase(hash);
   report_gone(hash);
 }
 
@@ -339,7 +339,7 @@ void BlockStore::forget_unacknowledged(BlockHash hash) {
 
 std::uint64_t BlockStore::bytes_on_disk() const {
   std::uint64_t sum = 0;
-  for (const auto& [number, segment] : segments_) sum += segment.size();
+  for (const auto& [number, segment] : parts_->segments) sum += segment.size();
   return sum;
 }
 
@@ -349,13 +349,13 @@ Status BlockStore::free_oldest(const Record& record, const Status& why) {
   constexpr std::uint64_t kRefusals = 256;
   if (is_busy()) return error(Code::not_ready, "records are not synced that must be, first");
   const bool has_no_effect = freed_ >= std::max(2 * room_of(record), options_.segment_bytes);
-  if (segments_.empty() || (has_no_effect && ++refused_ % kRefusals != 0))
+  if (parts_->segments.empty() || (has_no_effect && ++refused_ % kRefusals != 0))
     return error(Code::exhausted,
                  cat(options_.directory, ": no space, after ", freed_,
                      " bytes were given up for a record of ", room_of(record)),
                  "free space on its file system, or give the store a directory on another one")
         .because(why);
-  freed_ += segments_.begin()->second.size();
+  freed_ += parts_->segments.begin()->second.size();
   const Segment oldest = give_up_oldest();
   TOWPATH_TRY(files_.remove(oldest.path()));
   return files_.sync_directory(options_.directory);
@@ -367,7 +367,7 @@ Status BlockStore::make_room_for_segment(std::string& old_path) {
   const auto lacks_room = [&] {
     return bytes_on_disk() + options_.segment_bytes > options_.capacity_bytes;
   };
-  while (!segments_.empty() && lacks_room()) {
+  while (!parts_->segments.empty() && lacks_room()) {
     const Segment oldest = give_up_oldest();
     const bool is_of_use = oldest.is_unread() && oldest.size() <= options_.segment_bytes;
     if (is_of_use && !lacks_room())
@@ -379,7 +379,7 @@ Status BlockStore::make_room_for_segment(std::string& old_path) {
 }
 
 Segment BlockStore::give_up_oldest() {
-  const auto oldest = segments_.begin();
+  const auto oldest = parts_->segments.begin();
   const std::uint64_t number = oldest->first;
   if (current_ == number) current_.reset(), is_spoiled_ = false;
   Segment gone = std::move(oldest->second);
@@ -389,14 +389,14 @@ Segment BlockStore::give_up_oldest() {
 }
 
 bool BlockStore::is_leaving(BlockHash hash) const {
-  const auto known = index_.find(hash);
+  const auto known = parts_->index.find(hash);
   return known && known->segment < leaving_before_ && !known->is_kept;
 }
 
 void BlockStore::note_leaving() {
   leaving_before_ = 0;
   std::uint64_t newer = 0;
-  for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
+  for (auto segment = parts_->segments.rbegin(); segment != parts_->segments.rend(); ++segment) {
     if (newer >= options_.capacity_bytes / 2)
       leaving_before_ = std::max(leaving_before_, segment->first + 1);
     newer += segment->second.size();
@@ -404,8 +404,8 @@ void BlockStore::note_leaving() {
 }
 
 void BlockStore::forget_segment(std::uint64_t number) {
-  for (const BlockHash gone : index_.erase_segment(number)) report_gone(gone);
-  segments_.erase(number);
+  for (const BlockHash gone : parts_->index.erase_segment(number)) report_gone(gone);
+  parts_->segments.erase(number);
 }
 
 void BlockStore::report_there(BlockHash hash) {
@@ -419,8 +419,8 @@ void BlockStore::report_gone(BlockHash hash) {
 
 BlockStore::Figures BlockStore::figures() const {
   Figures all = figures_;
-  all.blocks = index_.size();
-  all.segments = segments_.size();
+  all.blocks = parts_->index.size();
+  all.segments = parts_->segments.size();
   all.bytes = bytes_on_disk();
   return all;
 }

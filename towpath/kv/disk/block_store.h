@@ -40,7 +40,6 @@
 namespace towpath::kv {
 
 // Its parts, for those that take it apart: record_io.h has what they move.
-class BlockIndex;
 struct BlockRead;
 struct IndexedSegment;
 struct PlacedRecord;
@@ -214,7 +213,6 @@ class BlockStore {
   const std::unique_ptr<sys::FileDevice> device_;
   const std::unique_ptr<Parts> parts_;
   Status read_only_;
-  std::map<std::uint64_t, Segment>& segments_;  // of parts_, by number: oldest first
   std::uint64_t next_number_ = 1;
   std::optional<std::uint64_t> current_;       // that is written to
   bool is_spoiled_ = false;                    // a write to it failed: it takes no more
@@ -226,11 +224,9 @@ class BlockStore {
   const SegmentSync* syncing_ = nullptr;       // that is under way
   bool has_removals_ = false;                  // were written, that no sync has covered
   bool has_lost_removals_ = false;             // since the last checkpoint, by a sync that failed
-  BlockIndex& index_;                          // of parts_
   std::uint64_t freed_ = 0;                    // bytes, since the last record was written
   std::uint64_t refused_ = 0;                  // records since then, for which nothing was freed
   std::uint64_t leaving_before_ = 0;           // blocks in segments of lower numbers are leaving
-  std::vector<PlacedRecord>& unacknowledged_;  // of parts_
   Figures figures_;
 };
 

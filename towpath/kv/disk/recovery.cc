@@ -71,10 +71,7 @@ BlockStore::BlockStore(sys::FileSystem& files, BlockStoreOptions options,
     : files_(files),
       options_(std::move(options)),
       device_(std::move(device)),
-      parts_(std::make_unique<Parts>()),
-      segments_(parts_->segments),
-      index_(parts_->index),
-      unacknowledged_(parts_->unacknowledged) {}
+      parts_(std::make_unique<Parts>()) {}
 
 BlockStore::~BlockStore() = default;
 
@@ -109,7 +106,7 @@ Status BlockStore::recover() {
   std::vector<IndexedSegment> known = read_checkpoint(names);
   std::size_t blocks = 0;
   for (const IndexedSegment& segment : known) blocks += segment.blocks.size();
-  index_.make_room(blocks);
+  parts_->index.make_room(blocks);
   for (const std::string& name : names) {
     const auto number = Segment::number_of(name);
     if (!number) continue;
@@ -117,7 +114,7 @@ Status BlockStore::recover() {
     const Status found = recover_segment(name, known);
     if (!found.ok()) figures_.reported.push_back(cat(name, ": ", found.message()));
     if (found.ok()) continue;
-    const bool is_open = segments_.contains(*number);
+    const bool is_open = parts_->segments.contains(*number);
     if (!is_open && found.code() == Code::corrupt) {
       (void)files_.remove(cat(options_.directory, "/", name));
       continue;
@@ -126,7 +123,7 @@ Status BlockStore::recover() {
     if (!is_open) first_unopened_ = std::min(first_unopened_, *number);
   }
   drop_empty_segments();
-  index_.for_each([&](const BlockIndex::Place& place) { report_there(place.record.hash); });
+  parts_->index.for_each([&](const BlockIndex::Place& place) { report_there(place.record.hash); });
   note_leaving();
   read_only_ = ask_to_write();
   // Room can be made, and memory comes back.
@@ -155,7 +152,7 @@ Status BlockStore::ask_to_write() {
 
 // Some lives end between a segment's begin and its first record.
 void BlockStore::drop_empty_segments() {
-  std::erase_if(segments_, [&](const auto& entry) {
+  std::erase_if(parts_->segments, [&](const auto& entry) {
     const Segment& segment = entry.second;
     return segment.end() <= kSegmentPage && files_.remove(segment.path()).ok();
   });
@@ -213,7 +210,7 @@ Status BlockStore::recover_segment(const std::string& file_name,
   else
     scanned = scan(segment, is_indexed ? indexed->end : 0, settled);
   if (scanned.ok()) segment.give_back_space(files_);
-  segments_.emplace(number, std::move(segment));
+  parts_->segments.emplace(number, std::move(segment));
   return scanned;
 }
 
@@ -227,8 +224,9 @@ Status BlockStore::scan(Segment& segment, std::uint64_t from, const Status& sett
       if (segment.read(offset, bytes).ok() && !check_bytes(record.digest, bytes).ok()) {
         ++figures_.quarantined["torn"];
         // Whatever was there before under its hash is not what was put last, unless it is the same.
-        const auto before = index_.find(record.hash);
-        if (before && before->record.digest != record.digest) (void)index_.erase(record.hash);
+        const auto before = parts_->index.find(record.hash);
+        if (before && before->record.digest != record.digest)
+          (void)parts_->index.erase(record.hash);
         return;
       }
     }
@@ -239,9 +237,9 @@ Status BlockStore::scan(Segment& segment, std::uint64_t from, const Status& sett
 
 void BlockStore::note(const Record& record, const SegmentName& segment, std::uint64_t offset) {
   if (record.kind == RecordKind::removal)
-    (void)index_.erase(record.hash);
+    (void)parts_->index.erase(record.hash);
   else if (BlockIndex::can_name(offset))
-    index_.put({{record, segment.number, offset}, true});
+    parts_->index.put({{record, segment.number, offset}, true});
 }
 
 // Written beside the old one, and put in its place in one step.
@@ -251,13 +249,13 @@ Status BlockStore::checkpoint() {
   if (!read_only_.ok()) return read_only_;
   std::vector<IndexedSegment> all;
   std::unordered_map<std::uint64_t, std::size_t> at;
-  for (const auto& [number, segment] : segments_) {
+  for (const auto& [number, segment] : parts_->segments) {
     // The next opening looks for more in it, and behind it for removals of what it finds.
     if (segment.has_unread_pages() || number > first_unopened_) break;
     at[number] = all.size();
     all.push_back({segment.name(), segment.end(), {}});
   }
-  index_.for_each([&](const BlockIndex::Place& place) {
+  parts_->index.for_each([&](const BlockIndex::Place& place) {
     if (const auto known = at.find(place.segment); known != at.end())
       all[known->second].blocks.push_back({place.record, place.offset});
   });

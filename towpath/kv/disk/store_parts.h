@@ -15,8 +15,8 @@
 namespace towpath::kv {
 
 struct BlockStore::Parts {
-  StoreLock lock;  // goes when no segment is open
-  std::map<std::uint64_t, Segment> segments;
+  StoreLock lock;                             // goes when no segment is open
+  std::map<std::uint64_t, Segment> segments;  // by number: oldest first
   BlockIndex index;
   std::vector<PlacedRecord> unacknowledged;  // in the current segment, and not being synced
 };
