@@ -10,6 +10,7 @@
 #include <towpath/standard/cache_server.h>
 #include <towpath/standard/engine_fixture.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/forwarding_file_system.h>
 
 namespace towpath::standard {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 using fixture::Engine;
 
 /// The first folder that is made in `top` is made when go_on() is called, or cannot be.
-class SlowFiles final : public sys::FileSystem {
+class SlowFiles final : public sys::testing::ForwardingFileSystem {
  public:
   explicit SlowFiles(std::string top) : top_(std::move(top)) {}
 
@@ -33,34 +34,11 @@ class SlowFiles final : public sys::FileSystem {
       may_go_on_.wait(false, std::memory_order_acquire);
       TOWPATH_TRY(how_);
     }
-    return files_.make_directories(path);
-  }
-  Result<std::unique_ptr<sys::File>> open(const std::string& path,
-                                          const sys::OpenFile& options) override {
-    return files_.open(path, options);
-  }
-  Result<std::unique_ptr<sys::File>> open_temporary(const sys::OpenTemporary& options) override {
-    return files_.open_temporary(options);
-  }
-  Status remove(const std::string& path) override { return files_.remove(path); }
-  Status rename(const sys::Rename& names) override { return files_.rename(names); }
-  Result<std::vector<std::string>> list(const std::string& directory) override {
-    return files_.list(directory);
-  }
-  Status sync_directory(const std::string& directory) override {
-    return files_.sync_directory(directory);
-  }
-  Result<std::uint64_t> available_bytes(const std::string& path) override {
-    return files_.available_bytes(path);
-  }
-  sys::PathKind kind_of(const std::string& path) override { return files_.kind_of(path); }
-  std::optional<sys::FileIdentity> identity_of(const std::string& path) override {
-    return files_.identity_of(path);
+    return ForwardingFileSystem::make_directories(path);
   }
 
  private:
   const std::string top_;
-  sys::SystemFileSystem files_;
   std::atomic<bool> is_waiting_{false}, may_go_on_{false};
   Status how_;
 };

@@ -14,6 +14,7 @@
 #include <towpath/kv/disk/store_fixture.h>
 #include <towpath/kv/disk/store_lock.h>
 #include <towpath/sys/temporary_directory.h>
+#include <towpath/sys/testing/forwarding_file_system.h>
 #include <towpath/sys/text_file.h>
 
 namespace towpath::kv {
@@ -226,38 +227,14 @@ class OneKindOfLock final : public sys::File {
   bool is_locked_ = false;
 };
 
-class FilesOverNfs final : public sys::FileSystem {
+class FilesOverNfs final : public sys::testing::ForwardingFileSystem {
  public:
   Result<std::unique_ptr<sys::File>> open(const std::string& path,
                                           const sys::OpenFile& options) override {
-    TOWPATH_TRY(auto file, files_.open(path, options));
+    TOWPATH_TRY(auto file, ForwardingFileSystem::open(path, options));
     if (!path.ends_with("/lock")) return file;
     return std::make_unique<OneKindOfLock>(std::move(file));
   }
-  Result<std::unique_ptr<sys::File>> open_temporary(const sys::OpenTemporary& options) override {
-    return files_.open_temporary(options);
-  }
-  Status remove(const std::string& path) override { return files_.remove(path); }
-  Status rename(const sys::Rename& names) override { return files_.rename(names); }
-  Status make_directories(const std::string& path) override {
-    return files_.make_directories(path);
-  }
-  Result<std::vector<std::string>> list(const std::string& directory) override {
-    return files_.list(directory);
-  }
-  Status sync_directory(const std::string& directory) override {
-    return files_.sync_directory(directory);
-  }
-  Result<std::uint64_t> available_bytes(const std::string& path) override {
-    return files_.available_bytes(path);
-  }
-  sys::PathKind kind_of(const std::string& path) override { return files_.kind_of(path); }
-  std::optional<sys::FileIdentity> identity_of(const std::string& path) override {
-    return files_.identity_of(path);
-  }
-
- private:
-  sys::SystemFileSystem files_;
 };
 
 TEST_F(StoreDirectoryTest, store_over_nfs_is_not_kept_from_the_process_by_its_own_lock) {
