@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <linux/tls.h>
@@ -39,7 +40,7 @@ constexpr std::size_t kMostControlBytes = 4096;
 // RFC 8446, 4 and 5.1
 constexpr unsigned char kAlert = 21, kHandshake = 22, kKeyUpdate = 24;
 constexpr std::array<unsigned char, 5> kKeyUpdateMessage{kKeyUpdate, 0, 0, 1, 0};
-constexpr std::byte kCloseNotify{0};
+constexpr unsigned char kCloseNotify = 0;
 
 constexpr const char* kHint = "leave out ktls=on";
 
@@ -111,6 +112,42 @@ Result<Connection> connect_over_loopback() {
   if (!made.theirs) return sys::os_error(errno, "cannot accept a connection over the loopback");
   return made;
 }
+
+// A record that is no data, and beside it what type it is of.
+class ControlRecord {
+ public:
+  explicit ControlRecord(std::span<unsigned char> bytes) noexcept
+      : part_{bytes.data(), bytes.size()} {
+    message_.msg_iov = &part_;
+    message_.msg_iovlen = 1;
+    message_.msg_control = beside_.data();
+    message_.msg_controllen = beside_.size();
+  }
+  ControlRecord(const ControlRecord&) = delete;
+  ControlRecord& operator=(const ControlRecord&) = delete;
+
+  ssize_t send(int socket, unsigned char type) noexcept {
+    cmsghdr* const head = CMSG_FIRSTHDR(&message_);
+    head->cmsg_level = SOL_TLS;
+    head->cmsg_type = TLS_SET_RECORD_TYPE;
+    head->cmsg_len = CMSG_LEN(sizeof type);
+    *CMSG_DATA(head) = type;
+    return ::sendmsg(socket, &message_, MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+  ssize_t receive(int socket) noexcept { return ::recvmsg(socket, &message_, MSG_DONTWAIT); }
+  /// Of what was received; none: the kernel does not say.
+  std::optional<unsigned char> type() const noexcept {
+    const cmsghdr* const head = CMSG_FIRSTHDR(&message_);
+    if (head == nullptr || head->cmsg_level != SOL_TLS || head->cmsg_type != TLS_GET_RECORD_TYPE)
+      return {};
+    return *CMSG_DATA(head);
+  }
+
+ private:
+  iovec part_;
+  msghdr message_{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(unsigned char))> beside_{};
+};
 
 Status broken_by_alert(int alert) {
   const std::string what = cat(": ", SSL_alert_desc_string_long(alert), " (alert ", alert, ")");
@@ -221,38 +258,31 @@ Result<sys::ByteStream::Read> KernelRecords::read_parts(std::span<const ByteSpan
 }
 
 Result<bool> KernelRecords::take_control(const Status& cause) {
-  std::array<std::byte, kMostControlBytes> bytes;
-  iovec into{bytes.data(), bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(unsigned char))> said{};
-  msghdr message{};
-  message.msg_iov = &into;
-  message.msg_iovlen = 1;
-  message.msg_control = said.data();
-  message.msg_controllen = said.size();
-  const ssize_t got = ::recvmsg(parts_.inner->fd(), &message, MSG_DONTWAIT);
-  const cmsghdr* const head = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-  if (head == nullptr || head->cmsg_level != SOL_TLS || head->cmsg_type != TLS_GET_RECORD_TYPE)
+  std::array<unsigned char, kMostControlBytes> bytes;
+  ControlRecord record(bytes);
+  const ssize_t got = record.receive(parts_.inner->fd());
+  const auto type = got > 0 ? record.type() : std::nullopt;
+  if (!type)
     return error(Code::corrupt, cat("TLS was broken off: ", cause.message()), kAlteredHint);
-  const ConstByteSpan record(bytes.data(), static_cast<std::size_t>(got));
-  const unsigned char type = *CMSG_DATA(head);
-  if (type == kHandshake) {
-    TOWPATH_TRY(take_handshake(record));
+  const std::span message(bytes.data(), static_cast<std::size_t>(got));
+  if (*type == kHandshake) {
+    TOWPATH_TRY(take_handshake(message));
     return false;
   }
-  if (type != kAlert || record.size() != 2)
-    return error(Code::corrupt, cat("the other side sends TLS a record of type ", int{type}));
-  if (record[1] == kCloseNotify) return true;
-  return broken_by_alert(std::to_integer<int>(record[1]));
+  if (*type != kAlert || message.size() != 2)
+    return error(Code::corrupt, cat("the other side sends TLS a record of type ", int{*type}));
+  if (message[1] == kCloseNotify) return true;
+  return broken_by_alert(message[1]);
 }
 
 // After the handshake our side of this protocol has one message: nobody gives tickets.
-Status KernelRecords::take_handshake(ConstByteSpan message) {
+Status KernelRecords::take_handshake(std::span<const unsigned char> message) {
   if (message.size() != kKeyUpdateMessage.size() ||
       std::memcmp(message.data(), kKeyUpdateMessage.data(), message.size() - 1) != 0 ||
-      message.back() > std::byte{1})
+      message.back() > 1)
     return error(Code::corrupt, "the other side says in TLS what nobody has asked for");
   parts_.theirs = parts_.theirs.next();
-  must_renew_ = must_renew_ || message.back() == std::byte{1};
+  must_renew_ = must_renew_ || message.back() == 1;
   return use_key(TLS_RX, parts_.theirs);
 }
 
@@ -267,19 +297,8 @@ Result<std::size_t> KernelRecords::write_parts(std::span<const ConstByteSpan> pa
 }
 
 Result<bool> KernelRecords::renew_key() {
-  iovec from{const_cast<unsigned char*>(kKeyUpdateMessage.data()), kKeyUpdateMessage.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(unsigned char))> control{};
-  msghdr message{};
-  message.msg_iov = &from;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* const head = CMSG_FIRSTHDR(&message);
-  head->cmsg_level = SOL_TLS;
-  head->cmsg_type = TLS_SET_RECORD_TYPE;
-  head->cmsg_len = CMSG_LEN(sizeof(unsigned char));
-  *CMSG_DATA(head) = kHandshake;
-  if (::sendmsg(parts_.inner->fd(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+  auto message = kKeyUpdateMessage;
+  if (ControlRecord(message).send(parts_.inner->fd(), kHandshake) < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
     return sys::os_error(errno, "cannot announce a new key of TLS");
   }

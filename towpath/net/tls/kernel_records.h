@@ -74,7 +74,7 @@ class KernelRecords {
   /// What stands before the next bytes, if it is no data. `cause`: why these could not be read.
   /// True: the other side has ended.
   Result<bool> take_control(const Status& cause);
-  Status take_handshake(ConstByteSpan message);
+  Status take_handshake(std::span<const unsigned char> message);
   /// False: the socket is full.
   Result<bool> renew_key();
 

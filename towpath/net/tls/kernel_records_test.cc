@@ -75,7 +75,7 @@ std::pair<sys::Fd, sys::Fd> connected() {
   return {std::move(near), std::move(far)};
 }
 
-/// Bytes between two sockets, until one ends; one byte of them may be altered.
+/// Bytes between two sockets, which it keeps; one byte of them may be altered.
 class Relay {
  public:
   Relay(sys::Fd from, sys::Fd to) : from_(std::move(from)), to_(std::move(to)) {}
@@ -85,6 +85,7 @@ class Relay {
   }
   /// The byte with this number of what comes next, or the last one.
   void alter_next(std::size_t number = SIZE_MAX) { altered_ = number; }
+  const std::string& seen() const { return seen_; }
 
  private:
   void move(const sys::Fd& from, const sys::Fd& to, bool may_alter) {
@@ -94,11 +95,13 @@ class Relay {
       const auto last = static_cast<std::size_t>(got) - 1;
       bytes_[std::min(*std::exchange(altered_, std::nullopt), last)] ^= 1;
     }
+    seen_.append(bytes_.data(), static_cast<std::size_t>(got));
     EXPECT_EQ(::send(to.get(), bytes_.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL), got);
   }
   sys::Fd from_, to_;
   std::array<char, 1000> bytes_{};
   std::optional<std::size_t> altered_;
+  std::string seen_;
 };
 
 /// What makes the records of the client, and of the server.
@@ -134,6 +137,13 @@ class KernelTlsPairTest : public ::testing::TestWithParam<Makers> {
   void open(std::uint64_t records_per_key = 1U << 23U) {
     auto [near, far] = connected();
     open(std::move(near), std::move(far), records_per_key);
+  }
+
+  std::unique_ptr<Relay> open_over_relay() {
+    auto [near, near_wire] = connected();
+    auto [far_wire, far] = connected();
+    open(std::move(near), std::move(far));
+    return std::make_unique<Relay>(std::move(near_wire), std::move(far_wire));
   }
 
   /// What came, until it is all or either side fails. Both directions at once.
@@ -205,14 +215,12 @@ TEST_P(KernelTlsPairTest, both_sides_renew_their_keys_again_and_again) {
 }
 
 TEST_P(KernelTlsPairTest, nothing_plain_and_nothing_altered_gets_through) {
-  auto [near, near_wire] = connected();
-  auto [far_wire, far] = connected();
-  open(std::move(near), std::move(far));
-  Relay relay(std::move(near_wire), std::move(far_wire));
-  talk("hello", "and back", &relay);
+  const auto relay = open_over_relay();
+  talk("hello", "and back", relay.get());
   ASSERT_TRUE(failed_.ok()) << failed_.to_string();
-  relay.alter_next();
-  talk(long_text(1000), "", &relay);
+  EXPECT_EQ(relay->seen().find("and back"), std::string::npos);
+  relay->alter_next();
+  talk(long_text(1000), "", relay.get());
   EXPECT_EQ(failed_.code(), Code::corrupt) << failed_.to_string();
   Bytes into(100);
   EXPECT_EQ(far_->read_some(into).code(), Code::corrupt) << "and it stays so";
@@ -221,14 +229,11 @@ TEST_P(KernelTlsPairTest, nothing_plain_and_nothing_altered_gets_through) {
 /// Which the kernel does not even try to open.
 TEST_P(KernelTlsPairTest, what_is_no_record_is_corrupt) {
   for (const std::size_t number : {1, 2, 3}) {  // the version, and the length
-    auto [near, near_wire] = connected();
-    auto [far_wire, far] = connected();
-    open(std::move(near), std::move(far));
-    Relay relay(std::move(near_wire), std::move(far_wire));
-    talk("hello", "and back", &relay);
+    const auto relay = open_over_relay();
+    talk("hello", "and back", relay.get());
     ASSERT_TRUE(failed_.ok()) << failed_.to_string();
-    relay.alter_next(number);
-    talk(long_text(900), "", &relay);
+    relay->alter_next(number);
+    talk(long_text(900), "", relay.get());
     EXPECT_EQ(std::exchange(failed_, Status()).code(), Code::corrupt) << number;
   }
 }
