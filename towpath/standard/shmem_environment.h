@@ -4,7 +4,7 @@
 //   TOWPATH_SHMEM_PE    which one this is
 //   TOWPATH_SHMEM_JOB   inherited descriptors: the job's control segment, then the heaps by PE; "-"
 //                       for a heap of another host
-//   TOWPATH_SHMEM_MEET  where PEs of several hosts meet (shmem.h); empty: nowhere
+//   TOWPATH_SHMEM_MEET  where PEs of several hosts meet (shmem.h); empty: they do not
 //   TOWPATH_SHMEM_PES   how many of them there are
 //   TOWPATH_SHMEM_HEAP  of a PE that `towpath run` did not start: bytes of its heap ("64M"); also
 //                       SHMEM_SYMMETRIC_SIZE, and its old name SMA_SYMMETRIC_SIZE

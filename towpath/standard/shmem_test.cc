@@ -43,7 +43,7 @@ TEST(ShmemEnvironmentTest, nothing_said_is_alone) {
   EXPECT_TRUE(is_started_by_pmix({{"PMIX_RANK", "0"}}));
   EXPECT_FALSE(is_started_by_pmix({{"PMIX_RANK", "0"}, {"TOWPATH_SHMEM_JOB", "3,4"}}));
   EXPECT_FALSE(is_started_by_pmix({{"PMIX_RANK", "0"}, {"TOWPATH_SHMEM_MEET", "unix:/meet"}}));
-  EXPECT_TRUE(is_started_by_pmix({{"PMIX_RANK", "0"}, {"TOWPATH_SHMEM_MEET", ""}})) << "nowhere";
+  EXPECT_TRUE(is_started_by_pmix({{"PMIX_RANK", "0"}, {"TOWPATH_SHMEM_MEET", ""}})) << "no place";
 }
 
 TEST(ShmemEnvironmentTest, one_of_several_by_another_pmi_is_not_alone) {

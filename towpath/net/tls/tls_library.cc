@@ -61,7 +61,7 @@ int find_key(SSL* ssl, const unsigned char* identity, std::size_t identity_size,
 }
 
 // A line of OpenSSL's log of keys: the label, the client's nonce, the secret. It is the only way to
-// them; they go to the connection's own part and are written nowhere.
+// them; they go to the connection's own part alone.
 void note_secret(const SSL* ssl, const char* line) {
   auto* const secrets = static_cast<TrafficSecrets*>(SSL_get_app_data(ssl));
   const std::string_view all(line);
