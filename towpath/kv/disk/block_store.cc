@@ -252,7 +252,12 @@ Status BlockStore::begin_segment() {
 // is not looked for there.
 Status BlockStore::sync() {
   TOWPATH_TRY(sync_records());
-  return has_lost_removals_ ? checkpoint() : Status();
+  if (has_lost_removals_) TOWPATH_TRY(checkpoint());
+  if (!has_lost_removals_) return {};
+  return error(Code::io_error,
+               "what was removed before a failed sync comes back after a crash: the index that "
+               "would say so ends at a segment that could not be read",
+               "open the store again once the disk can be read");
 }
 
 // All blocks that are not acknowledged lie in the current segment: no other is begun before a sync.

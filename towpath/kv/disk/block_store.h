@@ -91,7 +91,8 @@ class BlockStore {
   /// What was put and removed before is acknowledged when this succeeds. After a failure the
   /// blocks that were not are forgotten; but not_ready (one that was begun is under way) does
   /// nothing. What was removed before a failure is acknowledged by a checkpoint(), which the next
-  /// one makes: the record of it is lost, so the block would be there again after a crash.
+  /// one makes: the record of it is lost, so the block would be there again after a crash. Where
+  /// the opening could not read a segment, no checkpoint knows those behind it: io_error then.
   Status sync();
 
   struct Found {

@@ -268,7 +268,7 @@ Status BlockStore::checkpoint() {
   TOWPATH_TRY(files_.rename({fresh, cat(options_.directory, "/", kIndexName)}));
   unsaved_bytes_ = 0;
   TOWPATH_TRY(files_.sync_directory(options_.directory));
-  has_lost_removals_ = false;
+  if (all.size() == parts_->segments.size()) has_lost_removals_ = false;
   return {};
 }
 

@@ -111,6 +111,26 @@ TEST_F(RecoveryTest, what_was_removed_before_a_failed_sync_is_acknowledged_by_th
   expect_all(*store, 3, 3);
 }
 
+TEST_F(RecoveryTest, a_removal_before_a_failed_sync_is_not_acknowledged_behind_an_unread_segment) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  store = open_store(files_);
+  put(*store, 4, 4);
+  ASSERT_TRUE(store->sync().ok());
+  files_.inject(
+      {.on = FileOp::read, .nth = 3, .times = UINT64_MAX / 2, .path_part = Segment::file_name(1)});
+  store.reset();
+  store = open_store(files_);
+  ASSERT_TRUE(store->find(4));
+  ASSERT_TRUE(store->remove(4).ok());
+  files_.inject({.on = FileOp::sync});
+  ASSERT_FALSE(store->sync().ok());
+  EXPECT_EQ(store->sync().code(), Code::io_error) << "an index ends before block 4's segment";
+  EXPECT_EQ(store->sync().code(), Code::io_error) << "as long as that is so";
+}
+
 TEST_F(RecoveryTest, what_was_removed_stays_removed_when_its_segment_cannot_be_synced) {
   auto store = open_store(files_);
   put(*store, 1, 3);
