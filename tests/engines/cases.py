@@ -360,6 +360,9 @@ CASES = {function.__name__: function for function in (
     preemption_in_background, preemption_in_step, preemption_beside_prefix_cache, load_or_compute, salts_and_reset, wrong_settings,
     multi_connector, nixl_pull, nixl_http, nixl_push, nixl_trouble, nixl_beside, first_token, hybrid_windows, hybrid_states, hybrid_conversations, offload_policies, offload_tier, offload_objects, offload_peers, kvcr,
     lmcache, sglang, llama_server)}
+# Those that measure what a user waits for, or what a thread spends: each has the machine to itself.
+ALONE = {"random_conversations", "conversations_in_step", "load_or_compute", "nixl_pull", "nixl_beside", "first_token",
+         "hybrid_conversations", "lmcache", "sglang"}
 
 
 class Work(type(pathlib.Path())):
