@@ -147,6 +147,7 @@ class BackendInstance final : public backend::Events {
   bool finish(const AgentIdentity& from, ReceiveWindow& window, ConstByteSpan last_piece)
       TOWPATH_REQUIRES(mutex);
   Status check_message(Peer& peer, std::size_t message_bytes) TOWPATH_REQUIRES(mutex);
+  bool send_at_once(Peer& peer, ConstByteSpan message) TOWPATH_REQUIRES(mutex);
   void reopen_own(Peer& self) TOWPATH_REQUIRES(mutex);
   void note_failures(TransferCore& transfer, const backend::Completion& completion)
       TOWPATH_REQUIRES(mutex);
@@ -184,6 +185,7 @@ class BackendInstance final : public backend::Events {
   std::unordered_map<const backend::Connection*, std::weak_ptr<Peer>> by_connection_;
   ReceiveWindows received_;
   std::vector<AgentIdentity> to_acknowledge_;
+  Bytes at_once_;  // a message on its way, encoded: the room is kept for the next
   std::vector<PeerPtr> waiting_outboxes_;   // those with something to send, to repeat or to refuse
   Instant next_repeat_ = Instant::never();  // of what waits for an acknowledgement
   std::uint32_t streams_ = 0;               // of notifications, that were begun

@@ -47,12 +47,21 @@ Status BackendInstance::check_message(Peer& peer, std::size_t message_bytes) {
 Status BackendInstance::enqueue(Peer& peer, ConstByteSpan message) {
   take_deferred();  // they were first
   Status taken = check_message(peer, message.size());
-  if (taken.ok()) {
+  if (taken.ok() && !send_at_once(peer, message)) {
     flush_later(peer);  // first: what throws has taken nothing
     taken = peer.paths[index].outbox->push(message);
   }
   note_message(peer, taken.ok() ? Direction::sent : Direction::refused, message.size());
   return taken;
+}
+
+/// Whether it has left, as almost all do. Why not, is asked again when it waits.
+bool BackendInstance::send_at_once(Peer& peer, ConstByteSpan message) {
+  PeerPath& path = peer.paths[index];
+  if (!path.outbox->encode_at_once(message, at_once_)) return false;
+  if (!backend->notify(*path.connection, at_once_).ok()) return false;
+  path.outbox->sent_at_once();
+  return true;
 }
 
 void BackendInstance::note_message(const Peer& peer, Direction direction, std::size_t bytes) {

@@ -12,10 +12,7 @@ namespace {
 constexpr wire::MessageKind kNotification{wire::MessageType::notification, 1};
 constexpr std::size_t kInnerBytes = kEnvelopeBytes - wire::kHeaderBytes;
 
-}  // namespace
-
-Bytes encode(const Envelope& envelope) {
-  Bytes sealed;
+void encode_into(const Envelope& envelope, Bytes& sealed) {
   sealed.reserve(kEnvelopeBytes + envelope.payload.size());
   sealed.assign(wire::kHeaderBytes + 4, std::byte{0});
   sealed[wire::kHeaderBytes] = static_cast<std::byte>(envelope.kind);
@@ -23,6 +20,13 @@ Bytes encode(const Envelope& envelope) {
   wire::append(sealed, envelope.number);
   sealed.insert(sealed.end(), envelope.payload.begin(), envelope.payload.end());
   wire::seal_in_place(kNotification, sealed);
+}
+
+}  // namespace
+
+Bytes encode(const Envelope& envelope) {
+  Bytes sealed;
+  encode_into(envelope, sealed);
   return sealed;
 }
 
@@ -104,6 +108,12 @@ void SendWindow::release(std::size_t payload_bytes) noexcept {
   TOWPATH_CHECK(reserved_ > 0, "room for a message is given back twice");
   --reserved_;
   bytes_ -= cost_of(payload_bytes);
+}
+
+bool SendWindow::encode_at_once(ConstByteSpan payload, Bytes& into) const {
+  if (mode_.lossy || !queue_.empty() || payload.size() > mode_.piece_bytes) return false;
+  encode_into({Envelope::Kind::message, mode_.stream, next_number_, payload}, into);
+  return true;
 }
 
 const Bytes* SendWindow::next() {

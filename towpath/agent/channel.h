@@ -77,6 +77,12 @@ class SendWindow {
   /// Gives the room back: there is no message.
   void release(std::size_t payload_bytes) noexcept;
 
+  /// Encodes a message to be handed over at once, where nothing waits and it travels in one piece;
+  /// the backend may have no room for it: push() it then. False: push() it anyway.
+  bool encode_at_once(ConstByteSpan payload, Bytes& into) const;
+  /// The backend took it.
+  void sent_at_once() noexcept { first_number_ = ++next_number_; }
+
   /// The next encoded message to hand to the backend, or null. `now` starts its timer.
   const Bytes* next();
   /// The backend took it.

@@ -95,6 +95,23 @@ TEST(SendWindowTest, reliable_messages_leave_as_they_are_sent) {
   EXPECT_EQ(window.next_repeat(Duration(5)), Instant::never());
 }
 
+TEST(SendWindowTest, message_goes_at_once_where_nothing_waits_and_takes_a_number_when_it_has_gone) {
+  SendWindow window({.piece_bytes = 8}, {});
+  Bytes now;
+  ASSERT_TRUE(window.encode_at_once(as_bytes("refused"), now));  // by the backend: it has no number
+  ASSERT_TRUE(window.encode_at_once(as_bytes("first"), now));
+  EXPECT_EQ(decode_envelope(now)->number, 1U);
+  window.sent_at_once();
+  EXPECT_FALSE(window.encode_at_once(as_bytes("in pieces"), now));
+  ASSERT_TRUE(window.push(as_bytes("second")).ok());
+  EXPECT_FALSE(window.encode_at_once(as_bytes("third"), now)) << "it would overtake the second";
+  EXPECT_EQ(decode_envelope(*window.next())->number, 2U);
+  window.sent({});
+  ASSERT_TRUE(window.encode_at_once(as_bytes("third"), now));
+  EXPECT_EQ(decode_envelope(now)->number, 3U);
+  EXPECT_FALSE(SendWindow({.lossy = true}, {}).encode_at_once(as_bytes("kept"), now));
+}
+
 TEST(SendWindowTest, lost_message_comes_again_while_others_are_sent) {
   constexpr Duration kTimeout(10);
   SendWindow window({.lossy = true}, {});

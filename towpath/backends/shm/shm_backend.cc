@@ -154,7 +154,7 @@ class ShmBackend final : public Backend, private SliceMover {
   std::unique_ptr<Mailbox> mailbox_;
   std::uint32_t slices_since_events_ = 0;
   std::uint32_t looks_left_ = 0;  // of those after the last message by a ring
-  Instant heard_at_;
+  Instant looks_since_;
   ProcessCopy process_copy_;
 };
 
@@ -433,13 +433,15 @@ bool ShmBackend::progress() {
 bool ShmBackend::read_rings(std::size_t& budget) {
   mailbox_->offer_kept(budget);  // they were first
   if (mailbox_->read_rings(budget)) {
-    heard_at_ = clock_.now();
     looks_left_ = kLooks;
     return true;
   }
   if (looks_left_ == 0) return false;
-  // The clock takes as long as a look: not for each.
-  const bool is_in_time = looks_left_ % 4 != 0 || clock_.now() - heard_at_ < kLooksFor;
+  // The clock takes as long as a look: not for each, and not before the message is handed on.
+  const bool is_first = looks_left_ == kLooks;
+  if (is_first) looks_since_ = clock_.now();
+  const bool is_in_time =
+      is_first || looks_left_ % 4 != 0 || clock_.now() - looks_since_ < kLooksFor;
   looks_left_ = is_in_time ? looks_left_ - 1 : 0;
   return looks_left_ > 0;
 }
