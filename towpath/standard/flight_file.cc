@@ -75,7 +75,7 @@ std::optional<bool> is_still_there(sys::FileSystem& files, const sys::File& file
 /// A file without a ring, unless somebody is making it just now, who marks it at once. Where there
 /// are no marks, nobody knows.
 void remove_half_made(sys::FileSystem& files, const std::string& path) {
-  const auto file = files.open(path, {.writable = true});
+  const auto file = files.open(path, {.writable = true, .plain = true});
   if (!file.ok() || !(*file)->mark_in_use().ok()) return;  // from here on nobody else removes it
   const bool is_it = is_still_there(files, **file).value_or(false);
   if (is_it && head_of(**file).started == 0) (void)files.remove(path);
@@ -90,7 +90,8 @@ void make_room(sys::FileSystem& files, const FlightFileOptions& options, const s
   for (const std::string& name : *names) {
     if (!is_of(name, stem)) continue;
     std::string path = cat(options.directory, "/", name);
-    const auto file = files.open(path, {});
+    // Others may write to the directory: a FIFO of this name would hold the agent up.
+    const auto file = files.open(path, {.plain = true});
     const Head head = file.ok() ? head_of(**file) : Head{};
     if (head.started == 0) {
       remove_half_made(files, path);

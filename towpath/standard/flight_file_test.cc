@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <towpath/core/format.h>
 #include <towpath/standard/flight_file.h>
@@ -96,6 +98,16 @@ TEST_F(FlightFileTest, what_a_crash_left_half_made_is_removed_and_what_is_being_
   const auto flight = open({.agent = "a", .process = 1, .records = 1}).value();
   EXPECT_EQ(files_.list(folder).value(), (std::vector<std::string>{"a.1.flight", "a.6.flight"}));
   EXPECT_TRUE(read(flight->path()).ok()) << "in the place of one that went";
+}
+
+TEST_F(FlightFileTest, a_fifo_or_a_link_with_a_recorder_s_name_holds_nobody_up) {
+  const std::string folder = directory_.path() + "/flights";
+  ASSERT_TRUE(files_.make_directories(folder).ok());
+  ASSERT_EQ(::mkfifo((folder + "/a.5.flight").c_str(), 0666), 0);
+  ASSERT_EQ(::symlink("a.5.flight", (folder + "/a.6.flight").c_str()), 0);
+  ASSERT_TRUE(open({.agent = "a", .process = 1, .records = 1, .keep = 1}).ok());
+  EXPECT_EQ(files_.list(folder).value(),
+            (std::vector<std::string>{"a.1.flight", "a.5.flight", "a.6.flight"}));
 }
 
 TEST_F(FlightFileTest, names_that_are_no_recorder_s_are_not_removed) {
