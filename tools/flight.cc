@@ -218,7 +218,7 @@ nlohmann::ordered_json to_json(const FlightLog& log, const FlightOptions& option
 }
 
 Result<Exit> read_and_report(const FlightOptions& options) {
-  TOWPATH_TRY(const FlightLog log, read_flight_file(options.file));
+  TOWPATH_TRY(const FlightLog log, read_flight_file({.path = options.file, .named = true}));
   if (!options.json.empty()) TOWPATH_TRY(write_json(options.json, to_json(log, options)));
   if (options.json == "-") return Exit::ok;
   TOWPATH_TRY(Output out, Output::open("-"));

@@ -10,19 +10,25 @@ namespace {
 
 constexpr std::string_view kSuffix = ".flight";
 
+/// Others may write to a directory: what was found there is not waited for, as a FIFO would be.
+Result<std::unique_ptr<sys::File>> open_recorder(const RecorderFile& recorder) {
+  return sys::SystemFileSystem().open(recorder.path, {.plain = !recorder.named});
+}
+
 }  // namespace
 
 Result<std::vector<RecorderFile>> recorders_in(const std::vector<std::string>& places) {
   sys::SystemFileSystem files;
   std::vector<RecorderFile> found;
   for (const std::string& place : places) {
-    const auto names = files.list(place);
-    if (files.kind_of(place) == sys::PathKind::none) return no_recorder_at(place);
-    if (!names.ok()) {  // a file, or what cannot be read: reading it shows it
+    const sys::PathKind kind = files.kind_of(place);
+    if (kind == sys::PathKind::none) return no_recorder_at(place);
+    if (kind != sys::PathKind::directory) {
       found.push_back({place, true});
       continue;
     }
-    for (const std::string& name : *names)
+    TOWPATH_TRY(const auto names, files.list(place));
+    for (const std::string& name : names)
       if (name.ends_with(kSuffix)) found.push_back({cat(place, "/", name)});
   }
   if (!found.empty()) return found;
@@ -40,18 +46,17 @@ std::string node_name_of(const std::string& path) {
   return name.substr(0, name.find_last_of('.'));
 }
 
-bool writer_lives(const std::string& path) {
-  sys::SystemFileSystem files;
-  const auto file = files.open(path, {});
+bool writer_lives(const RecorderFile& recorder) {
+  const auto file = open_recorder(recorder);
   return file.ok() && standard::flight_writer_lives(**file);
 }
 
-Result<telemetry::FlightLog> read_flight_file(const std::string& path) {
-  sys::SystemFileSystem files;
-  if (files.kind_of(path) == sys::PathKind::directory)
-    return error(Code::not_found, cat(printable(path, 256), " is a directory"),
+Result<telemetry::FlightLog> read_flight_file(const RecorderFile& recorder) {
+  const std::string path = printable(recorder.path, 256);
+  if (sys::SystemFileSystem().kind_of(recorder.path) == sys::PathKind::directory)
+    return error(Code::not_found, cat(path, " is a directory"),
                  "name one of its files; `towpath top` shows all of a directory");
-  TOWPATH_TRY(const auto file, files.open(path, {}));
+  TOWPATH_TRY(const auto file, open_recorder(recorder));
   TOWPATH_TRY(const std::uint64_t size, file->size());
   const std::uint64_t most = telemetry::FlightRecorder::bytes_for(standard::kMostFlightRecords);
   if (size > most)
@@ -62,7 +67,7 @@ Result<telemetry::FlightLog> read_flight_file(const std::string& path) {
   TOWPATH_TRY(sys::read_exactly(*file, copy, 0));
   auto log = telemetry::read_flight(copy);
   if (!log.ok())
-    return error(log.code(), cat(printable(path, 256), ": ", log.status().message()),
+    return error(log.code(), cat(path, ": ", log.status().message()),
                  std::string(log.status().hint()));
   return log;
 }

@@ -83,8 +83,8 @@ class Recorder {
     TOWPATH_TRY(const std::vector<RecorderFile> files, recorders_in(options_.places));
     std::vector<Seen> seen;
     for (const RecorderFile& file : files) {
-      const bool lived = writer_lives(file.path);
-      auto log = read_flight_file(file.path);
+      const bool lived = writer_lives(file);
+      auto log = read_flight_file(file);
       if (!log.ok() && file.named) return log.status();
       if (log.ok()) seen.push_back({.path = file.path, .lived = lived, .log = *std::move(log)});
     }

@@ -1,6 +1,7 @@
 """`towpath flight`: what a process did last can be read while it runs, after it ended, and after it
 was killed in the midst."""
 import csv
+import ctypes
 import json
 import os
 import random
@@ -122,6 +123,27 @@ class FlightTest(CommandTest):
                       ["--model", "qwen3-8b"], ["--tiers", "kvbm"], ["--tokens-per-block", 16]):
             said = self.run_command("replay", "--trace", path, *words, expect=USAGE).stderr
             self.assertIn(f"has no requests and no blocks: {words[0]}", said)
+
+    def test_what_lies_beside_the_recorders_holds_nothing_up(self):
+        self.run_bench(*SMALL)
+        os.mkfifo(self.flights / "fifo.1.flight")
+        (self.flights / "link.1.flight").symlink_to("/dev/zero")
+        self.assertEqual({node["node"] for node in self.top(self.flights)}, {"initiator", "target"})
+        self.assertGreater(len(self.record("--once")[0]), 0)
+        self.assertIn("no flight recorder", self.run_command("flight", "/dev/null", expect=FOUND_WRONG).stderr)
+
+    def test_a_directory_that_cannot_be_listed_is_named_with_the_reason(self):
+        self.flights.mkdir(mode=0o300)
+        self.addCleanup(self.flights.chmod, 0o700)
+        library = ctypes.CDLL(None)
+
+        def obey_modes():  # root too: PR_CAPBSET_DROP of CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
+            for capability in (1, 2):
+                library.prctl(24, capability, 0, 0, 0)
+
+        for command in ("top", "record"):
+            said = self.run_command(command, self.flights, expect=COULD_NOT_RUN, before=obey_modes).stderr
+            self.assertRegex(said, "cannot list .*Permission denied")
 
     def test_people_see_a_table_and_only_the_last_when_they_ask(self):
         path = self.file_of("initiator", self.run_bench(*SMALL))

@@ -18,11 +18,11 @@ namespace towpath::tools {
 namespace {
 
 /// The last `interval` of a node that runs; all that is known of one that does not.
-Result<NodeView> view_of(const std::string& path, Duration interval) {
-  const bool lived = writer_lives(path);  // asked before: what it does last is seen then
-  TOWPATH_TRY(const telemetry::FlightLog log, read_flight_file(path));
+Result<NodeView> view_of(const RecorderFile& recorder, Duration interval) {
+  const bool lived = writer_lives(recorder);  // asked before: what it does last is seen then
+  TOWPATH_TRY(const telemetry::FlightLog log, read_flight_file(recorder));
   const Instant now = sys::SystemClock().now();
-  NodeView view{.name = node_name_of(path), .process = log.process};
+  NodeView view{.name = node_name_of(recorder.path), .process = log.process};
   view.activity = activity_of(log, now + -interval, now);
   view.runs = !view.activity.closed && lived;
   if (!view.runs)
@@ -38,7 +38,7 @@ Result<std::vector<NodeView>> look(const TopOptions& options) {
   TOWPATH_TRY(const std::vector<RecorderFile> recorders, recorders_in(options.places));
   std::vector<NodeView> all;
   for (const RecorderFile& recorder : recorders) {
-    auto view = view_of(recorder.path, options.interval);
+    auto view = view_of(recorder, options.interval);
     if (!view.ok() && recorder.named) return view.status();
     if (view.ok()) all.push_back(*std::move(view));
   }
