@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include <towpath/core/format.h>
+#include <towpath/run/deadline.h>
 #include <towpath/sys/clock.h>
 
 #include "tools/command.h"
@@ -54,15 +55,19 @@ class Recorder {
     TOWPATH_TRY(const sys::Fd signals, watch_ending_signals());
     const sys::SystemClock clock;
     const Instant began = clock.now();
-    const Instant until = options_.seconds == 0
-                              ? Instant::never()
-                              : began + Duration(static_cast<std::int64_t>(options_.seconds * 1e9));
+    const run::Deadline until =
+        options_.seconds == 0
+            ? run::Deadline::never()
+            : run::Deadline::after(clock,
+                                   Duration(static_cast<std::int64_t>(options_.seconds * 1e9)));
+    const Duration interval(static_cast<std::int64_t>(options_.interval_s * 1e9));
     while (true) {
       TOWPATH_TRY(const bool any_runs, look());
       const bool waits = !out_ && clock.now() < began + kMaking;
-      if (options_.once || !(any_runs || waits) || clock.now() >= until) break;
+      if (options_.once || !(any_runs || waits) || until.expired(clock)) break;
       pollfd wake{.fd = signals.get(), .events = POLLIN, .revents = 0};
-      poll(&wake, 1, static_cast<int>(options_.interval_s * 1000));
+      const Duration pause = std::min(interval, until.remaining(clock));
+      poll(&wake, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(pause).count()));
       if (take_signal(signals) != 0) {
         TOWPATH_TRY(look());
         break;

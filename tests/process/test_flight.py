@@ -12,7 +12,7 @@ import termios
 import unittest
 
 import towpath_command
-from towpath_command import (COULD_NOT_RUN, CommandTest, FOUND_WRONG, USAGE, WATCHDOG_S, main)
+from towpath_command import (COULD_NOT_RUN, CommandTest, FOUND_WRONG, OK, USAGE, WATCHDOG_S, main)
 
 HEADER_BYTES = 16512  # docs/formats/flight.md
 SMALL = ["--max_block_size", "4K", "--num_iter", "20", "--warmup_iter", "1"]
@@ -103,6 +103,16 @@ class FlightTest(CommandTest):
         rows, said = self.record("--seconds", 1, "--interval", 0.5, expect=FOUND_WRONG)
         self.assertGreater(len(rows), 0)
         self.assertRegex(said, r"records were overwritten[^$]*NIXL_TELEMETRY_BUFFER_SIZE")
+
+    def test_an_interval_does_not_outlast_the_seconds(self):
+        running = self.bench("--start_block_size", "256K", "--num_iter", 10**9, "--warmup_iter", 1)
+        self.addCleanup(running.communicate)
+        self.addCleanup(running.kill)
+        while not (self.file_of("initiator", running).exists() and self.top(self.flights)):
+            self.assertIsNone(running.poll(), "ended before it was seen")
+        done = subprocess.run([towpath_command.COMMAND, "record", self.flights, "-o", os.devnull, "--seconds", "0.2",
+                               "--interval", "3600"], capture_output=True, timeout=WATCHDOG_S)
+        self.assertIn(done.returncode, (OK, FOUND_WRONG), "of a ring of 256 some may be missed")
 
     def test_what_cannot_be_recorded_or_repeated_says_why(self):
         self.flights.mkdir()
