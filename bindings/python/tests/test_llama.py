@@ -383,6 +383,22 @@ def test_a_server_that_is_gone_is_reported(pair):
     pair.fake = FakeServer(pair.work / "slots")
 
 
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "localhost:8080", "https://127.0.0.1:1", "http://127.0.0.1:1/v1",
+                                 "http://:8080", "http://127.0.0.1:99999"])
+def test_a_url_of_no_llama_server_is_named(tmp_path, capsys, url):
+    assert llama.main(["--server", url, "--slots", str(tmp_path), "--directory", str(tmp_path)]) == 3
+    said = capsys.readouterr().err
+    assert "http://HOST:PORT" in said or "Port out of range" in said
+
+
+@pytest.mark.parametrize("option,value,says", [("--disk", "5 GBs", "'64GiB'"), ("--port", "99999", "0 to 65535"),
+                                               ("--port", "x", "0 to 65535")])
+def test_a_value_that_makes_no_sense_is_reported_with_what_does(tmp_path, capsys, option, value, says):
+    with pytest.raises(SystemExit) as end:
+        llama.main(["--server", "http://127.0.0.1:1", "--slots", str(tmp_path), "--directory", str(tmp_path), option, value])
+    assert end.value.code == 2 and says in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("whole,part", [
     ({"prompt": "abcdef"}, {"prompt": "abc"}), ({"prompt": [1, 23, 4]}, {"prompt": [1, 23]}),
     ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},

@@ -59,10 +59,12 @@ def _facts_of_file(path):
 
 
 class Server:
-    """The llama-server behind. Raises one of _TROUBLE where it does not answer as it should."""
+    """The llama-server behind. Raises one of _TROUBLE where it does not answer as it should, or the URL is of no such place."""
 
     def __init__(self, url, folder, name_space=""):
         parts = urllib.parse.urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname or parts.username or parts.path.strip("/") or parts.query:
+            raise ValueError(f"{url!r} is no place of llama-server (hint: http://HOST:PORT and no more; https is not spoken)")
         self._address, self._folder, self._name_space = (parts.hostname, parts.port or 80), pathlib.Path(folder), name_space
 
     def begin(self, method, path, body, headers, timeout=None):
@@ -378,16 +380,29 @@ def lock(folder):
     return held
 
 
+def _size(text):
+    try:
+        return size_in_bytes(text, "it")
+    except ValueError as why:
+        raise argparse.ArgumentTypeError(why) from None
+
+
+def _port(text):
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535")
+    return int(text)
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python3 -m towpath.llama", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", required=True, metavar="URL", help="of llama-server")
+    parser.add_argument("--server", required=True, metavar="URL", help="of llama-server: http://HOST:PORT")
     parser.add_argument("--slots", required=True, metavar="DIR", help="its --slot-save-path; in memory is best: /dev/shm/slots")
     parser.add_argument("--directory", required=True, metavar="DIR", help="where states are kept; one proxy's")
-    parser.add_argument("--disk", default=16 << 30, type=lambda text: size_in_bytes(text, "--disk"), help="at most; 16GiB")
+    parser.add_argument("--disk", default=16 << 30, type=_size, help="at most; 16GiB")
     parser.add_argument("--name-space", default="", metavar="TEXT", help="what else states depend on")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8090)
+    parser.add_argument("--port", type=_port, default=8090)
     args = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="towpath.llama: %(message)s")
     try:
