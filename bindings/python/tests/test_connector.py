@@ -1,4 +1,5 @@
 """The connector's two halves and blobs, from Python."""
+import os
 import pathlib
 import subprocess
 import sys
@@ -360,3 +361,15 @@ def test_blobs_from_the_command_line(tmp_path, capsys):
     assert not target.exists()
     assert "torn" in capsys.readouterr().out
     assert main(["remove", folder, "chat"]) == 0
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_blob_s_name_may_be_any_bytes(tmp_path, encoding):
+    name = os.fsdecode(b"a\xff\xc3\xa9\x1b[2J\ngood   b")
+    Blobs(tmp_path / "blobs").save(name, b"state", context=name)
+    for command, expected in (("list", r"5  a\udcff{}\x1b[2J\ngood   b  a\udcff"), ("verify", r"good   a\udcff{}\x1b[2J\ngood   b")):
+        done = subprocess.run([sys.executable, "-m", "towpath.blobs", command, tmp_path / "blobs"], capture_output=True,
+                              env={**os.environ, "PYTHONIOENCODING": f"{encoding}:strict"})
+        assert (done.returncode, done.stderr) == (0, b"")
+        said = done.stdout.decode(encoding)
+        assert said.count("\n") == 1 and expected.format("\xe9" if encoding == "utf-8" else r"\xe9") in said

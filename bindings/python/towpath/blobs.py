@@ -17,6 +17,13 @@ from towpath.connector import Blobs
 from towpath.errors import Corrupt, Error
 
 
+def _say(text):
+    """A line. A name may be any bytes, and what a terminal does not show, or would act on, is shown as an escape."""
+    shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    encoding = sys.stdout.encoding or "utf-8"
+    print(shown.encode(encoding, "backslashreplace").decode(encoding))
+
+
 def _blobs_of(args):
     """Only save makes the folder: a mistyped one has no blob that is good."""
     if args.work is not _save and not Path(args.folder).is_dir():
@@ -39,15 +46,15 @@ def _list(blobs, _):
     wrong = 0
     for entry in blobs.list():
         wrong += entry["error"] is not None
-        print(f"{entry['length']:>16,}  {entry['name'] or entry['file']}  "
-              f"{entry['error'] or entry['context']}")
+        _say(f"{entry['length']:>16,}  {entry['name'] or entry['file']}  "
+             f"{entry['error'] or entry['context']}")
     return int(wrong > 0)
 
 
 def _verify(blobs, args):
     if args.name is not None:
         blobs.verify(args.name)
-        print(f"good   {args.name}")
+        _say(f"good   {args.name}")
         return 0
     wrong = 0
     for entry in blobs.list():
@@ -55,10 +62,10 @@ def _verify(blobs, args):
             if entry["error"]:
                 raise entry["error"]
             blobs.verify(entry["name"])
-            print(f"good   {entry['name']}")
+            _say(f"good   {entry['name']}")
         except Error as error:
             wrong += 1
-            print(f"WRONG  {entry['name'] or entry['file']}: {error}")
+            _say(f"WRONG  {entry['name'] or entry['file']}: {error}")
     return int(wrong > 0)
 
 
