@@ -124,6 +124,22 @@ def test_a_server_that_an_engine_starts_needs_no_directory(tmp_path):
     eventually(lambda: not _server._answers(wanted.socket))
 
 
+def test_a_server_that_says_nothing_is_not_reported_with_an_earlier_one_s_words(tmp_path, monkeypatch):
+    (tmp_path / "serve.log").write_text("an earlier server's words\n")
+    monkeypatch.setenv("TOWPATH_COMMAND", "/bin/false")
+    with pytest.raises(RuntimeError, match="did not start .* status 1, without a word$"):
+        _server.address_of(_server.Server(memory=4 << 20, socket=str(tmp_path / "serve")))
+
+
+def test_what_is_no_file_of_the_user_s_is_no_log(tmp_path):
+    os.mkfifo(tmp_path / "serve.log")
+    (tmp_path / "link.log").symlink_to(tmp_path / "elsewhere")
+    for name in ("serve", "link"):
+        with pytest.raises(OSError, match=f"{name}.log"):
+            _server.address_of(_server.Server(memory=4 << 20, socket=str(tmp_path / name)))
+    assert not (tmp_path / "elsewhere").exists()
+
+
 @pytest.mark.parametrize("of_files, says", [({"disk": "1TiB"}, "server.disk is '1TiB'"), ({"direct": True}, "server.direct is True")])
 def test_a_server_s_table_without_a_directory_has_no_words_of_files(of_files, says):
     with pytest.raises(ValueError, match=f"towpath: {says}, and there is no server.directory"):

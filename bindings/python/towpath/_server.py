@@ -1,9 +1,11 @@
 """The server of a host's cache, for engines that start it themselves: the first one does, and it stays."""
 import dataclasses
+import errno
 import os
 import pathlib
 import shutil
 import socket
+import stat
 import struct
 import subprocess
 import time
@@ -79,21 +81,32 @@ def _command() -> str:
     return found
 
 
+def _open_log(name, flags):
+    """Not a link, a FIFO or a file that somebody else has put there."""
+    log = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    found = os.fstat(log)
+    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+        return log
+    os.close(log)
+    raise PermissionError(errno.EPERM, "no file of this user's, which a server could write to", name)
+
+
 def _start(server, path):
     words = [_command(), "serve", "--socket", path, "--interval", _LOGGED_EVERY_S]
     for name, value in dataclasses.asdict(server).items():
         if name != "socket" and value:
             words += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
     log = pathlib.Path(f"/tmp/towpath-serve-{os.getpid()}.log" if path.startswith("@") else f"{path}.log")
-    # Not through a link that somebody else has put there.
-    with open(log, "ab", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600)) as output:
+    with open(log, "ab", opener=_open_log) as output:
+        before = output.tell()  # what earlier servers said
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
     end = time.monotonic() + _START_S
     while not _answers(path):
         has_failed = process.poll() not in (None, 0) and not _answers(path)
         if has_failed or time.monotonic() > end:
-            said = log.read_text(errors="replace").strip().splitlines()[-3:]
-            raise RuntimeError(f"towpath: the server did not start ({' '.join(words)}): {' / '.join(said)}")
+            said = log.read_bytes()[before:].decode(errors="replace").strip().splitlines()[-3:]
+            raise RuntimeError(f"towpath: the server did not start ({' '.join(words)}): "
+                               f"{' / '.join(said) or f'status {process.poll()}, without a word'}")
         time.sleep(0.02)
     if _process_at(path) != process.pid:  # another engine was first: ours must not wait for that one's end
         process.terminate()
