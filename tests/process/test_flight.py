@@ -12,7 +12,7 @@ import termios
 import unittest
 
 import towpath_command
-from towpath_command import (COULD_NOT_RUN, CommandTest, FOUND_WRONG, OK, USAGE, WATCHDOG_S, main)
+from towpath_command import (COULD_NOT_RUN, CommandTest, FOUND_WRONG, OK, USAGE, WATCHDOG_S, main, take_signals)
 
 HEADER_BYTES = 16512  # docs/formats/flight.md
 SMALL = ["--max_block_size", "4K", "--num_iter", "20", "--warmup_iter", "1"]
@@ -235,7 +235,8 @@ class FlightTest(CommandTest):
         self.addCleanup(os.close, person)
         self.addCleanup(os.close, terminal)
         before = termios.tcgetattr(terminal)
-        top = subprocess.Popen([towpath_command.COMMAND, "top", self.flights], stdin=terminal, stdout=terminal)
+        top = subprocess.Popen([towpath_command.COMMAND, "top", self.flights], stdin=terminal, stdout=terminal,
+                               preexec_fn=take_signals)
         self.addCleanup(top.kill)
         while termios.tcgetattr(terminal) == before:
             self.assertIsNone(top.poll(), "ended before it was interrupted")

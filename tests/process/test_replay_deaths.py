@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import towpath_command
-from towpath_command import COULD_NOT_RUN, CommandTest, WATCHDOG_S, main
+from towpath_command import COULD_NOT_RUN, CommandTest, WATCHDOG_S, main, take_signals
 
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 ENDLESS = 10**12
@@ -20,12 +20,6 @@ def left_behind():
     sockets = [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines()
                if "replay-" in line]
     return sorted(name for name in os.listdir("/dev/shm") if "towpath" in name or "replay" in name), sockets
-
-
-def take_signals():
-    """A test that runs in the background of a shell, or under nohup, ignores them, and so would what it starts."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
 
 
 class DeathTest(CommandTest):

@@ -9,7 +9,7 @@ import unittest
 
 import namespaces
 import towpath_command
-from towpath_command import CommandTest, COULD_NOT_RUN, OK, USAGE, WATCHDOG_S
+from towpath_command import CommandTest, COULD_NOT_RUN, OK, USAGE, WATCHDOG_S, take_signals
 
 RING = sys.argv.pop()
 SH = ["sh", "-c"]
@@ -89,12 +89,21 @@ class RunTest(CommandTest):
 
     def test_an_interrupt_ends_all(self):
         job = subprocess.Popen([towpath_command.COMMAND, "run", "-n", "2", "--", *SH, "echo here; exec sleep 100"],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=take_signals)
         self.assertEqual([job.stdout.readline() for _ in range(2)], ["here\n"] * 2)
         job.send_signal(signal.SIGINT)
         _, errors = job.communicate(timeout=WATCHDOG_S)
         self.assertEqual(job.returncode, 130)
         self.assertIn("signal 2", errors)
+
+    def test_a_job_under_nohup_outlives_its_terminal(self):
+        job = subprocess.Popen([towpath_command.COMMAND, "run", "-n", "1", "--", *SH, "echo here; read go; echo done"],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.assertEqual(job.stdout.readline(), "here\n")
+        job.send_signal(signal.SIGHUP)
+        self.assertEqual(job.communicate("go\n", timeout=WATCHDOG_S), ("done\n", ""))
+        self.assertEqual(job.returncode, 0)
 
     def test_pes_die_with_their_launcher(self):
         job = subprocess.Popen([towpath_command.COMMAND, "run", "-n", "1", "--", *SH, "echo $$; exec sleep 100"],

@@ -1,5 +1,6 @@
 """Runs the `towpath` command under test; its path is the first argument of the test."""
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,12 @@ class CommandTest(unittest.TestCase):
                               env={**os.environ, **self.environment})
         self.assertEqual(done.returncode, expect, f"{words}\n{done.stdout}{done.stderr}")
         return done
+
+
+def take_signals():
+    """A test that runs in the background of a shell, or under nohup, ignores them, and so would what it starts."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def main():

@@ -227,11 +227,6 @@ class Prefill {
   sys::ProcIo io_before_;
 };
 
-bool is_ignored(int number) {
-  struct sigaction now {};
-  return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
-}
-
 /// As the signal would have.
 void end_by(int number) {
   sigset_t set;
@@ -253,7 +248,7 @@ Result<run::Worker> remove_files_at_signals(const Options& options) {
     while (!stop.stop_requested()) {
       (void)::poll(wakes.data(), wakes.size(), -1);
       const int number = take_signal(*signals);
-      if (number == 0 || is_ignored(number)) continue;
+      if (number == 0) continue;
       std::error_code failed;
       std::filesystem::remove_all(own, failed);
       (void)::rmdir(all.c_str());

@@ -7,7 +7,8 @@
 
 namespace towpath::tools {
 
-/// SIGINT, SIGTERM and SIGHUP are reported by it from now on.
+/// SIGINT, SIGTERM and SIGHUP are reported by it from now on, but for those that this process was
+/// started to ignore.
 Result<sys::Fd> watch_ending_signals();
 /// The next of them, or 0.
 int take_signal(const sys::Fd& signals);
