@@ -84,18 +84,6 @@ Status take_kinds(Arguments& arguments) {
   return {};
 }
 
-/// What would be passed over, and something else measured than was meant.
-Status check_places(const Options& options) {
-  const bool is_file = options.remote == MemoryKind::disk;
-  if ((is_file || options.file.empty()) &&
-      (options.remote == MemoryKind::block || options.drive.empty()))
-    return {};
-  return error(Code::invalid_argument,
-               cat(is_file || options.file.empty() ? "--drive" : "--filename",
-                   " is given, and the target's memory is ", name_of(options.remote)),
-               "leave it out, or add --target_seg_type FILE or BLK");
-}
-
 Status take_sizes(Arguments& arguments) {
   Options& options = arguments.options;
   TOWPATH_TRY(options.start_block_size, parse_bytes(arguments.start_block));
@@ -164,7 +152,7 @@ Status take(Arguments& arguments) {
   const bool far = !options.connect.empty() || !options.listen.empty();
   TOWPATH_TRY(bench::check_other_side(options));
   TOWPATH_TRY(bench::check_overwriting(options));
-  TOWPATH_TRY(check_places(options));
+  TOWPATH_TRY(bench::check_places(options));
   if (options.scope.empty()) options.scope = cat("bench-", hex(sys::random_u64()));
   const bool is_target = arguments.role == "target" || !options.listen.empty();
   if (options.all_backends && !is_target)

@@ -292,6 +292,7 @@ Status take_kinds(Arguments& arguments) {
   TOWPATH_TRY(options.local, kind_named("--local", arguments.local));
   TOWPATH_TRY(options.remote, kind_named("--remote", arguments.remote));
   TOWPATH_TRY(bench::check_other_side(options));
+  TOWPATH_TRY(bench::check_places(options));
   // Only what is possible is measured, and with storage on this side nothing is.
   const bool measures = arguments.measure && !bench::is_storage(options.local);
   return measures ? bench::check_overwriting(options) : Status();

@@ -141,6 +141,8 @@ class BenchTest(CommandTest):
                 (["--target_seg_type", "TAPE"], USAGE, "FILE, OBJ or BLK"),
                 (["--filename", "new"], USAGE, "--filename"),
                 (["--drive", "there"], USAGE, "--drive"),
+                (["--filepath", self.folder], USAGE, "--filepath"),
+                (["--storage_enable_direct"], USAGE, "--storage_enable_direct"),
                 (["--one_process", "--connect", "127.0.0.1:1"], USAGE, "--one_process"),
                 (["--backend", "loopback", "--listen", "127.0.0.1:0"], USAGE, "--one_process"),
                 (["--target_seg_type", "FILE", "--connect", "h:1"], USAGE, "--connect"),
@@ -308,6 +310,7 @@ class ExplainTest(CommandTest):
     def test_what_makes_no_sense_says_why(self):
         for words, why in ((["--remote", "moon"], "system"), (["--op_type", "x"], "READ"),
                            (["--local", "moon"], "object"), (["--device", "cpu"], "gpu"),
+                           (["--filepath", self.folder], "--filepath"), (["--drive", "/dev/null"], "--drive"),
                            (["--remote", "block"], "--drive"), (["--local", "block"], "--drive"),
                            (["--remote", "block", "--drive", "/dev/null"], "--overwrite_drive"),
                            (["--remote", "disk", "--connect", "h:1"], "--connect"),

@@ -72,6 +72,27 @@ Status check_other_side(const Options& options) {
   return {};
 }
 
+Status check_places(const Options& options) {
+  const Options usual;
+  const struct {
+    const char* flag;
+    bool is_given;
+    MemoryKind kind;
+  } places[] = {{"--filename", !options.file.empty(), MemoryKind::disk},
+                {"--filepath", options.directory != usual.directory, MemoryKind::disk},
+                {"--storage_enable_direct", options.direct, MemoryKind::disk},
+                {"--drive", !options.drive.empty(), MemoryKind::block}};
+  for (const auto& place : places) {
+    const bool is_used = options.remote == place.kind || options.local == place.kind;
+    if (!place.is_given || is_used) continue;
+    return error(Code::invalid_argument,
+                 cat(place.flag, " is given, and no memory is ", name_of(place.kind), ": it is ",
+                     name_of(options.local), " here, and ", name_of(options.remote), " there"),
+                 "leave it out, or name that kind of memory");
+  }
+  return {};
+}
+
 Status check_overwriting(const Options& options) {
   if (options.remote != MemoryKind::block || options.overwrite_drive) return {};
   return error(

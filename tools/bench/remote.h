@@ -49,6 +49,9 @@ struct Room {
 /// Whether the options name one other side: storage is of this process, a drive is named, and
 /// --one_process goes with no other host. Errors: invalid_argument.
 Status check_other_side(const Options& options);
+/// Whether each place that was given is of a memory that is measured: what would be passed over is
+/// a mistake, and something else measured than was meant. Errors: invalid_argument.
+Status check_places(const Options& options);
 /// Whether the options allow what a measurement does to a drive. Errors: invalid_argument.
 Status check_overwriting(const Options& options);
 
