@@ -248,6 +248,10 @@ Result<Exit> examine_and_report(const DoctorOptions& options) {
       return error(Code::invalid_argument,
                    "with --settings no backend is opened: --require finds none",
                    "leave one of them out");
+    if (!options.directories.empty())
+      return error(Code::invalid_argument,
+                   "with --settings no directory is asked about: --dir has no effect",
+                   "leave one of them out");
     TOWPATH_TRY(show_settings(options.json));
     return Exit::ok;
   }

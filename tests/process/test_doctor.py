@@ -133,8 +133,8 @@ class DoctorTest(CommandTest):
                              expect=OK if backend["opens"] else FOUND_WRONG)
         done = self.run_command("doctor", "--require", "pigeon", expect=USAGE)
         self.assertIn(backends[0]["name"], done.stderr)
-        done = self.run_command("doctor", "--settings", "--require", "shm", expect=USAGE)
-        self.assertIn("--require", done.stderr)
+        for words in (["--require", "shm"], ["--dir", "."]):
+            self.assertIn(words[0], self.run_command("doctor", "--settings", *words, expect=USAGE).stderr)
 
 
 if __name__ == "__main__":
