@@ -142,23 +142,33 @@ Result<Info> read_info(const InfoOptions& options) {
   return Info{reader->format(), stats.summary(), histogram.buckets()};
 }
 
+/// A trace may report any times: of more than nanoseconds can count, whole seconds.
+std::string length_text(double seconds) {
+  constexpr double kMost = 9e9;
+  if (seconds > kMost) return cat(grouped(static_cast<std::uint64_t>(seconds)), " s");
+  return duration_text(
+      std::chrono::nanoseconds(static_cast<std::int64_t>(std::llround(seconds * 1e9))));
+}
+
 std::string summary_text(const Info& info, Colours colours) {
   const traces::TraceStats::Summary& summary = info.summary;
-  const auto seconds = std::chrono::duration<double>(summary.duration_s);
   Table table({{""}, {"", Align::right}, {""}});
   const auto count = [&](const char* what, std::uint64_t number, const char* unit) {
     table.add({what, grouped(number), unit});
   };
   const auto mean = [&](const char* what, double number, const char* unit) {
-    table.add({what, grouped(static_cast<std::uint64_t>(std::llround(number))), unit});
+    constexpr double kMost = 9e18;  // of 63 bits
+    table.add(
+        {what,
+         number < kMost ? grouped(static_cast<std::uint64_t>(std::llround(number))) : cat(number),
+         unit});
   };
   count("requests", summary.requests, "");
   table.add({"format", std::string(name_of(info.format)),
              traces::names_blocks(info.format)
                  ? cat(traces::tokens_per_block(info.format), " tokens a block")
                  : "names no blocks: none is shared"});
-  table.add(
-      {"duration", duration_text(std::chrono::duration_cast<std::chrono::nanoseconds>(seconds))});
+  table.add({"duration", length_text(summary.duration_s)});
   count("arrival times", summary.distinct_timestamps, "distinct");
   count("largest burst", summary.max_arrivals_at_once, "requests at once");
   mean("prompt, mean", summary.prompt_mean, "tokens");

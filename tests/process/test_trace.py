@@ -80,6 +80,16 @@ class TraceInfoTest(CommandTest):
         self.write("")
         self.assertRegex(self.info().stdout, r"requests +0\n")
 
+    def test_figures_of_any_size_are_what_they_are(self):
+        most = 2**64 - 1
+        self.write((GOOD + GOOD.replace('p": 0', f'p": {most}')).replace("600", str(most)).replace(": 5", f": {most}"))
+        table = self.info().stdout
+        self.assertRegex(table, r"duration +18,446,744,073,709,55\d s\n")
+        self.assertRegex(table, r"prompt, mean +1\.?844674407370955")
+        reported = json.loads(self.info("--json", "-").stdout)
+        self.assertEqual(reported["prompt_tokens"]["mean"], float(most))
+        self.assertEqual(reported["output_tokens"]["mean"], float(most))
+
     def test_what_is_broken_is_named_by_file_line_and_column(self):
         self.write(GOOD * 2 + GOOD.replace('"input', "garbage"))
         done = self.info("--json", "-", expect=FOUND_WRONG)

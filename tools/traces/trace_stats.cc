@@ -6,8 +6,9 @@
 namespace towpath::traces {
 namespace {
 
-double mean_of(std::uint64_t sum, std::size_t count) {
-  return count == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(count);
+/// In doubles: a trace may report any lengths, whose sum is more than 64 bits hold.
+double mean_of(double sum, std::size_t count) {
+  return count == 0 ? 0 : sum / static_cast<double>(count);
 }
 
 std::uint64_t percentile(const std::vector<std::uint64_t>& sorted, double which) {
@@ -22,7 +23,7 @@ void TraceStats::add(const Request& request) {
   prompts_.push_back(request.input_length);
   blocks_.push_back(request.hash_ids.size());
   timestamps_.push_back(request.timestamp_ms);
-  outputs_ += request.output_length;
+  outputs_ += static_cast<double>(request.output_length);
   references_ += request.hash_ids.size();
   distinct_.insert(request.hash_ids.begin(), request.hash_ids.end());
   first_ms_ = std::min(first_ms_, request.timestamp_ms);
@@ -40,8 +41,7 @@ TraceStats::Summary TraceStats::summary() const {
   std::ranges::sort(prompts);
   std::ranges::sort(blocks);
   std::ranges::sort(times);
-  out.prompt_mean =
-      mean_of(std::accumulate(prompts.begin(), prompts.end(), std::uint64_t{0}), prompts.size());
+  out.prompt_mean = mean_of(std::accumulate(prompts.begin(), prompts.end(), 0.0), prompts.size());
   out.prompt_p50 = percentile(prompts, 0.5);
   out.prompt_p99 = percentile(prompts, 0.99);
   out.prompt_max = prompts.back();
@@ -51,7 +51,7 @@ TraceStats::Summary TraceStats::summary() const {
   out.blocks_p50 = percentile(blocks, 0.5);
   out.blocks_p99 = percentile(blocks, 0.99);
   out.blocks_max = blocks.back();
-  out.infinite_cache_hit_ratio = 1 - mean_of(distinct_.size(), references_);
+  out.infinite_cache_hit_ratio = 1 - mean_of(static_cast<double>(distinct_.size()), references_);
   if (references_ == 0) out.infinite_cache_hit_ratio = 0;
   for (std::size_t i = 0; i < times.size();) {
     const auto same = std::ranges::upper_bound(times, times[i]) - times.begin();

@@ -32,7 +32,7 @@ class TraceStats {
   std::vector<std::uint64_t> prompts_;
   std::vector<std::uint64_t> blocks_;
   std::unordered_set<std::uint64_t> distinct_;
-  std::uint64_t outputs_ = 0;
+  double outputs_ = 0;  // tokens
   std::uint64_t references_ = 0;
   std::uint64_t first_ms_ = UINT64_MAX;
   std::uint64_t last_ms_ = 0;
