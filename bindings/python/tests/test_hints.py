@@ -82,6 +82,10 @@ def test_what_a_hint_says_of_a_request_that_ends_is_done_then(tmp_path):
     (action("pin", ttl_s=-1), "a time must be 0 seconds or more"),
     (action("pin", ttl_s=1e6), "times up to a day"),
     (action("pin", ttl_s=float("nan")), "a time must be 0 seconds or more"),
+    (action("pin", ttl_s=10**400), "times up to a day"),
+    (action("pin", ttl_s=1, after_s=-10**400), "a time must be 0 seconds or more"),
+    (action("pin", ttl_s=True), "payload.ttl_s is True"),
+    (action("prefetch", tokens=[0, 2**64]), "should be the first token and the end"),
     (action("prefetch", tokens=[38, 40]), "name whole blocks"),
 ])
 def test_what_is_wrong_is_rejected_with_what_is_meant(tmp_path, wrong, why):

@@ -30,7 +30,7 @@ def checked(key, value, kind):
     """`value`, if it is of the kind that the field has."""
     if kind is int and not isinstance(value, bool) and isinstance(value, int) and value >= 0:
         return value
-    if kind is not int and isinstance(value, kind):
+    if kind is not int and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     words = {int: "a number, 0 or more", str: "a text", bool: "true or false", dict: "a table",
              list: "a list of texts", (int, float): "a number of seconds"}

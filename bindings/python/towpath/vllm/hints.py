@@ -7,7 +7,7 @@ import dataclasses
 import logging
 from typing import Any, Dict, List, Tuple
 
-from towpath._settings import read_fields
+from towpath._settings import checked, read_fields
 
 _logger = logging.getLogger("vllm.towpath")
 
@@ -30,9 +30,14 @@ class Payload:
 
 
 def _tokens(value, key):
-    if not (isinstance(value, list) and len(value) == 2 and all(type(one) is int and one >= 0 for one in value)):
+    if not (isinstance(value, list) and len(value) == 2 and all(type(one) is int and 0 <= one < 2**64 for one in value)):
         raise ValueError(f"towpath: {key} is {value!r}, and should be the first token and the end, as [0, 4096]")
     return value
+
+
+def _seconds(value, key):
+    """Clients choose it: a number that no double holds is too long, or negative, all the same."""
+    return max(min(checked(key, value, (int, float)), 1e18), -1.0)
 
 
 def _when(value, key):
@@ -41,13 +46,16 @@ def _when(value, key):
     return value
 
 
+_READERS = {"ttl_s": _seconds, "after_s": _seconds, "tokens": _tokens, "when": _when}
+
+
 def read(action) -> Payload:
     """Raises ValueError, with the value and what is meant instead."""
     if action.action_type not in ACTIONS:
         raise ValueError(f"towpath: no hint is called {action.action_type!r}; there are {', '.join(ACTIONS)}")
     if action.action_version not in _VERSIONS:
         raise ValueError(f"towpath: version {action.action_version!r} of {action.action_type}; this release knows 1")
-    payload = read_fields(Payload, action.payload, "payload", {"tokens": _tokens, "when": _when}, prefix="payload.")
+    payload = read_fields(Payload, action.payload, "payload", _READERS, prefix="payload.")
     if action.action_type in _KEEPING and "ttl_s" not in action.payload:
         raise ValueError(f"towpath: {action.action_type} needs payload.ttl_s, the seconds that blocks are kept; 0 lets them go")
     payload.when = payload.when or ("finished" if action.action_type in _WHEN_FINISHED else "now")
