@@ -28,6 +28,15 @@ LINES = [
 ]
 
 
+# Of C++ in small letters: no namespace can be called so.
+KEYWORDS = set("""alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
+concept const const_cast consteval constexpr constinit continue co_await co_return co_yield decltype default delete do double
+dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept not
+not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires return short signed sizeof static
+static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename union unsigned using
+virtual void volatile wchar_t while xor xor_eq""".split())
+
+
 class Refused(Exception):
     pass
 
@@ -41,6 +50,9 @@ def make(root, name):
     """The files that were made or changed. Nothing is written before all that is needed was found."""
     if not re.fullmatch(r"[a-z][a-z0-9_]{1,30}", name):
         raise Refused(f"'{name}' is no name for a folder and a namespace: take small letters, digits and _")
+    # Within a namespace of a module's name the module itself could not be named any more.
+    if name in KEYWORDS or name in ("std", "towpath") or (root / "towpath" / name).is_dir():
+        raise Refused(f"'{name}' means something else to a compiler here: take another name")
     target = SOURCE.with_name(name)
     if (root / target).exists():
         raise Refused(f"{target} is there already")
@@ -62,7 +74,7 @@ def make(root, name):
 
 
 def self_test():
-    for wrong in ("Tape", "a/b", "", "posix"):
+    for wrong in ("Tape", "a/b", "", "posix", "class", "std", "memory", "backend"):
         try:
             make(ROOT, wrong)
         except Refused:
