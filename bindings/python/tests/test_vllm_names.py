@@ -54,6 +54,18 @@ def test_weights_of_one_small_tensor_that_changed_have_another_name(tmp_path):
     assert len(names) == 4
 
 
+@pytest.mark.parametrize("header", [b'{"a": {"data_offsets": [-1000, 0]}}', b'{"a": {"data_offsets": [%d, 0]}}' % 10**30,
+                                    b'{"a": {"data_offsets": [1.5, 0]}}', b"[" * 100000])
+def test_weights_whose_header_is_damaged_have_a_name_too(tmp_path, header):
+    """An adapter's are digested in the scheduler, which nothing may end."""
+    weights, names = tmp_path / "model.safetensors", set()
+    for content in (b"some", b"more"):
+        write(weights, len(header).to_bytes(8, "little") + header + content)
+        lora = types.SimpleNamespace(lora_name="one", lora_path=str(tmp_path))
+        names.add(adapter_of(types.SimpleNamespace(lora_request=lora)))
+    assert len(names) == 2
+
+
 def test_another_model_in_one_file_has_another_name(tmp_path):
     """vLLM takes a GGUF file's path for a model."""
     weights, config, names = tmp_path / "model.gguf", fake_vllm.config(), set()

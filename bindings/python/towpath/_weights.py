@@ -44,6 +44,7 @@ def _tensors(file, size):
         return []
     try:
         header = json.loads(file.read(begin - 8))
-        return sorted(begin + one["data_offsets"][0] for name, one in header.items() if name != "__metadata__")
-    except (ValueError, AttributeError, KeyError, TypeError, IndexError):
+        places = [begin + one["data_offsets"][0] for name, one in header.items() if name != "__metadata__"]
+    except (ValueError, AttributeError, KeyError, TypeError, IndexError, RecursionError):
         return []  # the engine will say more
+    return sorted(places) if all(type(place) is int and begin <= place <= size for place in places) else []
