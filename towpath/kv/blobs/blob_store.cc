@@ -145,7 +145,7 @@ Status BlobStore::remove(const std::string& name) {
 // Reading ----------------------------------------------------------------------------------------
 
 Result<BlobStore::OpenBlob> BlobStore::open_blob(const std::string& path) const {
-  TOWPATH_TRY(auto file, files_->open(path, {}));
+  TOWPATH_TRY(auto file, files_->open(path, {.plain = true}));
   TOWPATH_TRY(const std::uint64_t size, file->size());
   if (size < kBlobPage) return damaged(path, cat("is torn: it has ", size, " bytes and no header"));
   Bytes page(kBlobPage);

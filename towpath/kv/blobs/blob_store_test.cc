@@ -2,10 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <towpath/core/format.h>
 #include <towpath/kv/blobs/blob_store.h>
+#include <towpath/sys/file.h>
 #include <towpath/sys/memory_file_system.h>
+#include <towpath/sys/temporary_directory.h>
 
 namespace towpath::kv {
 namespace {
@@ -61,6 +64,19 @@ TEST_F(BlobStoreTest, what_was_saved_comes_back_after_a_crash) {
   ASSERT_TRUE(store.remove("empty").ok());
   EXPECT_EQ(store.remove("empty").code(), Code::not_found);
   EXPECT_EQ(store.find("empty").code(), Code::not_found);
+}
+
+TEST_F(BlobStoreTest, a_fifo_where_a_blob_belongs_is_an_error_and_is_not_waited_for) {
+  const sys::TemporaryDirectory folder = sys::TemporaryDirectory::create().value();
+  sys::SystemFileSystem files;
+  BlobStore store = BlobStore::open(files, folder.path()).value();
+  ASSERT_EQ(::mkfifo(folder.file("a.blob").c_str(), 0600), 0);
+  ASSERT_TRUE(store.save({"b", ""}, {}).ok());
+  const auto entries = store.list().value();
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].status.code(), Code::denied);
+  EXPECT_TRUE(entries[1].status.ok());
+  EXPECT_EQ(store.verify("a").code(), Code::denied);
 }
 
 TEST_F(BlobStoreTest, a_list_reports_what_a_crash_left_and_every_blob_whatever_it_is_called) {
