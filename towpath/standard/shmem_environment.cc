@@ -28,24 +28,28 @@ constexpr const char* kNetwork = "TOWPATH_SHMEM_NETWORK";
 constexpr const char* kSecurity = "TOWPATH_SECURITY";
 constexpr std::string_view kElsewhere = "-";
 
-Status cannot_read(std::string_view name, std::string_view value) {
-  return error(Code::invalid_argument, cat(name, "=", printable(value), " cannot be read"),
-               "start the program with `towpath run`");
+// For variables that only a launcher sets.
+constexpr const char* kStartSo = "start the program with `towpath run`";
+
+Status cannot_read(std::string_view name, std::string_view value, const char* hint) {
+  return error(Code::invalid_argument, cat(name, "=", printable(value), " cannot be read"), hint);
 }
 
-Result<int> number(std::string_view name, std::string_view text) {
+Result<int> number(std::string_view name, std::string_view text, const char* hint = kStartSo) {
   int value = -1;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failed != std::errc() || end != text.data() + text.size() || value < 0)
-    return cannot_read(name, text);
+    return cannot_read(name, text, hint);
   return value;
 }
 
-/// An empty place is none.
-bool is_invited(const Environment& environment) {
-  const auto place = environment.find(kMeet);
-  return place != environment.end() && !place->second.empty();
+/// Empty: the variable is empty, or is not there, which is the same.
+std::string_view setting_of(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string_view() : std::string_view(found->second);
 }
+
+bool is_invited(const Environment& environment) { return !setting_of(environment, kMeet).empty(); }
 
 /// A descriptor of our own for an inherited one, which further programs do not inherit.
 Result<sys::Fd> adopt(int inherited) {
@@ -103,15 +107,16 @@ bool is_shmem_variable(std::string_view name) noexcept {
 std::string heap_variable(const Environment& environment) {
   constexpr const char* kName = "SHMEM_SYMMETRIC_SIZE";
   constexpr const char* kOldName = "SMA_SYMMETRIC_SIZE";
-  return environment.count(kName) == 0 && environment.count(kOldName) != 0 ? kOldName : kName;
+  const bool is_old = setting_of(environment, kName).empty();
+  return is_old && !setting_of(environment, kOldName).empty() ? kOldName : kName;
 }
 
 Result<std::uint64_t> shmem_heap_bytes(const Environment& environment) {
   for (const std::string& name : {std::string(kHeap), heap_variable(environment)}) {
-    const auto heap = environment.find(name);
-    if (heap == environment.end()) continue;
-    const auto bytes = parse_bytes(heap->second);
-    if (!bytes.ok()) return cannot_read(name, heap->second).because(bytes.status());
+    const std::string_view heap = setting_of(environment, name);
+    if (heap.empty()) continue;
+    const auto bytes = parse_bytes(heap);
+    if (!bytes.ok()) return cannot_read(name, heap, "").because(bytes.status());
     return *bytes;
   }
   return shmem::kDefaultHeapBytes;
@@ -127,11 +132,12 @@ Result<sys::HugePages> parse_huge_pages(std::string_view text) {
 
 Result<shmem::HeapPages> shmem_heap_pages(const Environment& environment) {
   shmem::HeapPages pages;
-  if (const auto huge = environment.find(kHugePages); huge != environment.end()) {
-    TOWPATH_TRY(pages.huge, parse_huge_pages(huge->second));
+  if (const auto huge = setting_of(environment, kHugePages); !huge.empty()) {
+    TOWPATH_TRY(pages.huge, parse_huge_pages(huge));
   }
-  if (const auto node = environment.find(kNode); node != environment.end()) {
-    TOWPATH_TRY(const int number_of_node, number(kNode, node->second));
+  if (const auto node = setting_of(environment, kNode); !node.empty()) {
+    TOWPATH_TRY(const int number_of_node,
+                number(kNode, node, "give the number of a NUMA node, or unset it"));
     pages.node = static_cast<unsigned>(number_of_node);
   }
   return pages;
@@ -142,14 +148,11 @@ Result<shmem::NetworkOptions> shmem_network(const Environment& environment) {
   static sys::SystemClock clock;
   shmem::NetworkOptions network{.has_rdma = has_rdma(),
                                 .log = telemetry::Log(sink, clock, "symmetric memory")};
-  const auto value_of = [&](const char* name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? std::string_view() : std::string_view(found->second);
-  };
-  const auto engine = shmem::parse_engine(value_of(kNetwork));
-  if (!engine.ok()) return cannot_read(kNetwork, value_of(kNetwork)).because(engine.status());
+  const std::string_view named = setting_of(environment, kNetwork);
+  const auto engine = shmem::parse_engine(named);
+  if (!engine.ok()) return cannot_read(kNetwork, named, "").because(engine.status());
   network.engine = *engine;
-  const std::string_view security = value_of(kSecurity);
+  const std::string_view security = setting_of(environment, kSecurity);
   if (!security.empty() && security != "tls" && security != "authenticated")
     return error(Code::invalid_argument, cat(kSecurity, "=", printable(security)),
                  "say tls or authenticated");
@@ -158,7 +161,7 @@ Result<shmem::NetworkOptions> shmem_network(const Environment& environment) {
   network.certificates = {.certificate_file = settings.tls_cert_file,
                           .key_file = settings.tls_key_file,
                           .authority_file = settings.tls_ca_file};
-  const std::string_view transports = value_of("UCX_TLS");
+  const std::string_view transports = setting_of(environment, "UCX_TLS");
   if (!network.engine && transports.empty()) network.ucx.transports = kWithoutTcp;
   if (network.engine == shmem::NetworkEngine::ucx && opens_tcp_port(transports))
     network.log.warning(kUcxPortDanger, {{"instead", "use TOWPATH_SHMEM_NETWORK=tcp, or UCX_TLS"}});

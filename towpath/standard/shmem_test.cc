@@ -98,6 +98,28 @@ TEST(ShmemEnvironmentTest, what_makes_no_sense_is_refused) {
   EXPECT_EQ(shmem_bootstrap({{"TOWPATH_SHMEM_HEAP", "much"}}).code(), Code::invalid_argument);
 }
 
+TEST(ShmemEnvironmentTest, what_a_user_mistyped_is_not_said_to_want_a_launcher) {
+  for (const Environment& mistyped :
+       {Environment{{"TOWPATH_SHMEM_HEAP", "much"}}, Environment{{"SHMEM_SYMMETRIC_SIZE", "much"}},
+        Environment{{"TOWPATH_SHMEM_NODE", "near"}},
+        Environment{{"TOWPATH_SHMEM_NETWORK", "rdma"}}}) {
+    const std::string reported = shmem_bootstrap(mistyped).status().to_string();
+    EXPECT_EQ(reported.find("towpath run"), std::string::npos) << reported;
+    EXPECT_NE(reported.find("hint"), std::string::npos) << reported;
+  }
+}
+
+TEST(ShmemEnvironmentTest, a_variable_that_is_empty_is_as_if_it_were_not_there) {
+  const auto bootstrap = shmem_bootstrap({{"TOWPATH_SHMEM_HEAP", ""},
+                                          {"TOWPATH_SHMEM_HUGE_PAGES", ""},
+                                          {"TOWPATH_SHMEM_NODE", ""},
+                                          {"SHMEM_SYMMETRIC_SIZE", ""},
+                                          {"SMA_SYMMETRIC_SIZE", "6M"}});
+  ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().to_string();
+  EXPECT_EQ(bootstrap->heap_bytes, 6u << 20U);
+  EXPECT_FALSE(bootstrap->pages.node.has_value());
+}
+
 TEST(ShmemEnvironmentTest, pes_of_several_hosts_are_invited) {
   auto files = shmem::create_job({.pes = 3, .heap_bytes = 1 << 20, .heaps = 1});
   ASSERT_TRUE(files.ok());
