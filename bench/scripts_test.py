@@ -1,6 +1,10 @@
-"""The scripts of bench/ take what its programs take, and `./dev bench` gives each what it knows."""
+"""The scripts of bench/ take what its programs take, and `./dev bench` gives each what it knows. What `./dev engines` has
+started ends with it."""
 import importlib.util
+import signal
+import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -44,6 +48,39 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual(measurements.options_of("plan", ["--json", "f", "--quick"], True), ["--json", "f.plan", "--quick"])
         self.assertEqual(measurements.options_of("plan", ["--json=f"], True), ["--json=f.plan"])
         self.assertEqual(measurements.options_of("plan", ["--json", "f"], False), ["--json", "f"])
+
+
+INTERRUPTED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+import engines
+signal.signal(signal.SIGINT, engines.end_all)
+engine = "import os, time; print('12:00:00', os.getpid(), flush=True); time.sleep(600)"
+engines.run_one(sys.executable, "case", ["-c", engine], dict(os.environ), os.devnull)
+"""
+
+
+def runs(process):
+    """Also of one that nobody has reaped."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class EnginesTest(unittest.TestCase):
+    def test_an_interrupt_ends_the_engines_that_were_started(self):
+        running = subprocess.Popen([sys.executable, "-B", "-c", INTERRUPTED, BENCH.parent / "scripts"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, text=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        self.assertRegex(running.stdout.readline(), " case begins$")
+        engine = int(running.stdout.readline().split()[-1])
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+        end = time.monotonic() + 60
+        while runs(engine) and time.monotonic() < end:
+            time.sleep(0.01)
+        self.assertFalse(runs(engine))
 
 
 if __name__ == "__main__":
