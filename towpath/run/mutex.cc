@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 
 #include <towpath/run/futex.h>
@@ -36,8 +37,12 @@ bool CondVar::wait_until(Mutex& mutex, Deadline deadline) {
 }
 
 bool CondVar::wait_for(Mutex& mutex, Duration time) {
+  using Steady = std::chrono::steady_clock;
+  // A time that goes past the end of the clock would be one that has passed.
+  const Steady::time_point now = Steady::now();
+  const auto until = now + std::min<Steady::duration>(time, Steady::time_point::max() - now);
   std::unique_lock<std::mutex> held(mutex.mutex_, std::adopt_lock);
-  const auto answer = condition_.wait_for(held, time);
+  const auto answer = condition_.wait_until(held, until);
   (void)held.release();
   return answer == std::cv_status::no_timeout;
 }

@@ -121,7 +121,8 @@ class CondVar {
   void wait(Mutex& mutex) TOWPATH_REQUIRES(mutex);
   /// The same with an end, on SystemClock's time. False: the deadline has passed.
   bool wait_until(Mutex& mutex, Deadline deadline) TOWPATH_REQUIRES(mutex);
-  /// The same after so much of real time, for those whose clock is another. False: it has passed.
+  /// The same after so much of real time, for those whose clock is another. Duration::max():
+  /// without an end. False: it has passed.
   bool wait_for(Mutex& mutex, Duration time) TOWPATH_REQUIRES(mutex);
   void wake_one() noexcept { condition_.notify_one(); }
   void wake_all() noexcept { condition_.notify_all(); }

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -24,6 +25,18 @@ class Box {
     values_.pop_back();
     return value;
   }
+  /// One wait; whether it was woken.
+  bool wait_once(Duration time) {
+    const MutexLock lock(mutex_);
+    waits_.store(true);
+    return changed_.wait_for(mutex_, time);
+  }
+  /// Once somebody waits, and has let go of the mutex.
+  void wake_who_waits() {
+    while (!waits_.load()) sched_yield();
+    const MutexLock lock(mutex_);
+    changed_.wake_all();
+  }
   bool wait_for_one(Deadline deadline) {
     const MutexLock lock(mutex_);
     while (values_.empty()) {
@@ -35,6 +48,7 @@ class Box {
  private:
   Mutex mutex_;
   CondVar changed_;
+  std::atomic<bool> waits_{false};
   std::vector<int> values_ TOWPATH_GUARDED_BY(mutex_);
 };
 
@@ -57,6 +71,16 @@ TEST(MutexTest, waiting_ends_at_the_deadline) {
   box.put(1);
   EXPECT_TRUE(box.wait_for_one(Deadline::now()));
   EXPECT_TRUE(box.wait_for_one(Deadline::never()));
+}
+
+// The end of a time that is added to the clock's would lie before its begin.
+TEST(MutexTest, a_time_that_no_clock_comes_to_does_not_pass) {
+  for (const Duration time : {Duration::max(), Duration::max() - Duration(1)}) {
+    Box box;
+    const auto other =
+        Worker::start("other", [&](const StopToken&) { box.wake_who_waits(); }).value();
+    EXPECT_TRUE(box.wait_once(time)) << time.count();
+  }
 }
 
 bool try_once(Mutex& mutex) {
