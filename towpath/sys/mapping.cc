@@ -1,9 +1,11 @@
 #include <bit>
 #include <cerrno>
 
+#include <linux/magic.h>
 #include <linux/mman.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <towpath/core/checked.h>
@@ -38,12 +40,21 @@ Status check_inside_file(const MapFile& options) {
                "resize the file first: touching bytes behind its end is a SIGBUS");
 }
 
+/// Of a file in huge pages the kernel maps whole ones, and unmaps no part of one: munmap(2).
+std::uint64_t mapped_bytes(const MapFile& options) {
+  struct statfs place {};
+  if (::fstatfs(options.fd, &place) != 0 || place.f_type != HUGETLBFS_MAGIC)
+    return options.size_bytes;
+  const auto whole = align_up(options.size_bytes, static_cast<std::uint64_t>(place.f_bsize));
+  return whole.value_or(options.size_bytes);
+}
+
 }  // namespace
 
 std::uint64_t page_size() noexcept { return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)); }
 
 Mapping::~Mapping() {
-  if (data_ != nullptr) (void)::munmap(data_, size_);
+  if (data_ != nullptr) (void)::munmap(data_, mapped_);
 }
 
 Result<Mapping> Mapping::anonymous(std::uint64_t size_bytes) {
@@ -51,7 +62,7 @@ Result<Mapping> Mapping::anonymous(std::uint64_t size_bytes) {
   void* data =
       ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return os_error(errno, cat("cannot map ", format_bytes(size_bytes)));
-  return Mapping(data, size_bytes);
+  return Mapping(data, size_bytes, size_bytes);
 }
 
 Result<Mapping> Mapping::reserved_pages(std::uint64_t size_bytes, std::uint64_t page_bytes) {
@@ -64,7 +75,7 @@ Result<Mapping> Mapping::reserved_pages(std::uint64_t size_bytes, std::uint64_t 
   if (data == MAP_FAILED)
     return os_error(errno, cat("cannot map ", format_bytes(size_bytes), " in huge pages of ",
                                format_bytes(page_bytes)));
-  return Mapping(data, size_bytes);
+  return Mapping(data, size_bytes, size_bytes);
 }
 
 Result<Mapping> Mapping::of_file(const MapFile& options) {
@@ -82,8 +93,9 @@ Result<Mapping> Mapping::of_file(const MapFile& options) {
   if (data == MAP_FAILED)
     return os_error(errno, cat("cannot map ", options.size_bytes, " bytes of descriptor ",
                                options.fd, options.writable ? " for writing" : ""));
-  Mapping mapping(data, options.size_bytes);
-  if (!options.inherited && ::madvise(data, options.size_bytes, MADV_DONTFORK) != 0)
+  const std::uint64_t mapped = mapped_bytes(options);
+  Mapping mapping(data, options.size_bytes, mapped);
+  if (!options.inherited && ::madvise(data, mapped, MADV_DONTFORK) != 0)
     return os_error(errno, "cannot keep a mapping from forked children");
   // Before Linux 4.17 the flag is unknown and the address only a hint.
   if (options.at != nullptr && data != options.at)

@@ -32,10 +32,13 @@ class Mapping {
  public:
   Mapping() noexcept = default;
   Mapping(Mapping&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+      : data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        mapped_(std::exchange(other.mapped_, 0)) {}
   Mapping& operator=(Mapping&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(mapped_, other.mapped_);
     return *this;
   }
   ~Mapping();
@@ -62,11 +65,12 @@ class Mapping {
   explicit operator bool() const noexcept { return data_ != nullptr; }
 
  private:
-  Mapping(void* data, std::uint64_t size_bytes) noexcept
-      : data_(static_cast<std::byte*>(data)), size_(size_bytes) {}
+  Mapping(void* data, std::uint64_t size_bytes, std::uint64_t mapped_bytes) noexcept
+      : data_(static_cast<std::byte*>(data)), size_(size_bytes), mapped_(mapped_bytes) {}
 
   std::byte* data_ = nullptr;
   std::uint64_t size_ = 0;
+  std::uint64_t mapped_ = 0;  // in whole huge pages, where it lies in such
 };
 
 }  // namespace towpath::sys

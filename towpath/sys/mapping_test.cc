@@ -69,6 +69,25 @@ TEST(MappingTest, a_chosen_address_is_used_and_never_taken_from_another) {
   EXPECT_EQ(mapped->data(), at);
 }
 
+// munmap() refuses to split a huge page: the whole would stay mapped while the process lives.
+TEST(MappingTest, a_part_of_a_huge_page_is_unmapped_with_the_page) {
+  constexpr std::uint64_t kHugePage = 2 << 20;
+  auto fd = create_sealed_memfd("huge", kHugePage, kHugePage);
+  if (!fd.ok()) GTEST_SKIP() << fd.status().to_string();
+  for (const bool inherited : {true, false}) {
+    const void* address = nullptr;
+    {
+      const auto part =
+          Mapping::of_file({.fd = fd->get(), .size_bytes = 4096, .inherited = inherited});
+      ASSERT_TRUE(part.ok()) << part.status().to_string();
+      EXPECT_EQ(part->size(), 4096u);
+      address = part->data();
+      EXPECT_TRUE(is_mapped(address));
+    }
+    EXPECT_FALSE(is_mapped(address)) << inherited;
+  }
+}
+
 TEST(MappingTest, refuses_what_cannot_be_right) {
   auto fd = create_sealed_memfd("small", 4096);
   ASSERT_TRUE(fd.ok());
