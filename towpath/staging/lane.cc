@@ -12,6 +12,11 @@ namespace {
 
 bool is_empty(const backend::Segment& segment) { return segment.length == 0 || segment.count == 0; }
 
+/// Null is the inner backend's to refuse.
+bool is_put_whole(const backend::Memory* memory) {
+  return memory != nullptr && memory->is_put_whole;
+}
+
 /// What a slot has room for.
 struct Room {
   std::uint64_t bytes = 0;
@@ -48,6 +53,7 @@ Status check_whole(backend::Segments segments, std::uint64_t slot_bytes) {
   for (std::size_t i = 0; i < segments.size(); ++i) {
     if (is_empty(segments[i]) || segments[i].remote == last) continue;
     last = segments[i].remote;
+    if (!is_put_whole(last)) continue;
     if (!seen.insert(last).second)
       return error(Code::unsupported,
                    cat("segment ", i, " goes to an object that was named before others"),
@@ -72,12 +78,12 @@ void Flight::load(StagedOperation& its_operation, const Load& what) {
   const backend::Memory* remote = nullptr;
   while (!its_operation.is_loaded() && used < what.slot_bytes && count < kMaxParts) {
     backend::Position& at = its_operation.at;
-    const bool is_another = its_operation.segments[at.segment].remote != remote;
-    if (what.keeps_whole && used > 0 && is_another &&
+    const backend::Memory* const to = its_operation.segments[at.segment].remote;
+    if (is_put_whole(to) && used > 0 && to != remote &&
         !fits(its_operation.segments, at.segment,
               {.bytes = what.slot_bytes - used, .pieces = kMaxParts - count}))
       break;
-    remote = its_operation.segments[at.segment].remote;
+    remote = to;
     const backend::Extent next = extent_at(its_operation.segments, at);
     const std::uint64_t bytes = std::min(next.length, what.slot_bytes - used);
     parts[count] = {.start = at,
@@ -166,7 +172,6 @@ Result<std::unique_ptr<Lane>> Lane::open(std::shared_ptr<device::Device> device,
                                                       .length = memory.bytes().size(),
                                                       .may_fault = false}));
   std::unique_ptr<Lane> lane(new Lane(device, std::move(memory), std::move(registered), waker));
-  lane->keeps_whole_ = inner.capabilities().takes(MemoryKind::object);
   for (std::uint32_t i = 0; i < slots.count; ++i) {
     auto flight = std::make_unique<Flight>();
     flight->slot_address = address_of(lane->memory_.take().data());
@@ -212,7 +217,7 @@ void Lane::start(StagedOperation& operation, const backend::Request& request) {
 }
 
 Status Lane::check(const StagedOperation& operation) const {
-  if (!keeps_whole_ || !operation.write_) return {};
+  if (!operation.write_) return {};
   try {
     return check_whole(operation.segments, memory_.size().slot_bytes);
   } catch (const std::bad_alloc&) {
@@ -266,9 +271,7 @@ bool Lane::launch() {
     StagedOperation& operation = *queue_.front();
     Flight& flight = *free_.back();
     free_.pop_back();
-    flight.load(operation, {.slot_bytes = memory_.size().slot_bytes,
-                            .keeps_whole = keeps_whole_,
-                            .buffer = *registered_});
+    flight.load(operation, {.slot_bytes = memory_.size().slot_bytes, .buffer = *registered_});
     ++operation.in_flight_;
     operation.is_loaded() ? queue_.remove(operation) : queue_.rotate();
     operation.write_ ? copy(flight, false) : move(flight);

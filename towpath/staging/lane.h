@@ -61,10 +61,10 @@ class Flight final : public Listener {
   }
   struct Load {
     std::uint64_t slot_bytes = 0;
-    bool keeps_whole = false;  ///< what goes to one remote memory, where a slot holds all of it
     backend::Memory& buffer;
   };
-  /// Takes what comes next in the request, as much as the slot holds.
+  /// Takes what comes next in the request, as much as the slot holds; what is put whole not in two
+  /// slots where one holds it.
   void load(StagedOperation& operation, const Load& what);
   void on_end(const backend::Completion& completion) override;
   /// All of it counts as not moved.
@@ -186,7 +186,6 @@ class Lane {
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<Flight*> free_;
   backend::TurnQueue<StagedOperation> queue_;
-  bool keeps_whole_ = false;                // objects: a store takes them whole
   bool busy_ = false;                       // inside of step()
   device::CopyStream to_device_, to_host_;  // die first, and wait for their copies
 };

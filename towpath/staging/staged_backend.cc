@@ -28,6 +28,11 @@ Capabilities with_devices(Capabilities can) {
   return can;
 }
 
+/// A store takes an object whole, so no slot may hold a part of what goes to one.
+void note_kind(const Result<std::unique_ptr<Memory>>& made, MemoryKind kind) {
+  if (made.ok() && *made != nullptr) (*made)->is_put_whole = kind == MemoryKind::object;
+}
+
 class StagedBackend final : public Backend, private Events {
  public:
   StagedBackend(const BackendContext& context, const Devices& devices, const Slots& slots,
@@ -115,7 +120,11 @@ Status StagedBackend::open(const BackendType& inner, BackendContext context) {
 }
 
 Result<std::unique_ptr<Memory>> StagedBackend::register_memory(const RegionDescriptor& region) {
-  if (region.kind != MemoryKind::device) return inner_->register_memory(region);
+  if (region.kind != MemoryKind::device) {
+    auto made = inner_->register_memory(region);
+    note_kind(made, region.kind);
+    return made;
+  }
   TOWPATH_TRY(check_region("staging", capabilities_, region));
   TOWPATH_TRY(Lane * lane, lane_of(static_cast<unsigned>(region.device_id)));
   std::unique_ptr<Memory> served;
@@ -142,8 +151,11 @@ Result<Lane*> StagedBackend::lane_of(unsigned ordinal) {
 Result<std::unique_ptr<Memory>> StagedBackend::import_memory(Connection& connection,
                                                              const RegionDescriptor& region,
                                                              ConstByteSpan key) {
-  if (region.kind != MemoryKind::device || serves_devices_)
-    return inner_->import_memory(connection, region, key);
+  if (region.kind != MemoryKind::device || serves_devices_) {
+    auto made = inner_->import_memory(connection, region, key);
+    note_kind(made, region.kind);
+    return made;
+  }
   return error(Code::unsupported, "a peer's device memory is not staged from here",
                "use ucx, whose peers move it themselves; or let the peer read or write");
 }
@@ -152,8 +164,9 @@ void StagedBackend::import_memories(Connection& connection, std::span<Import> li
   const auto is_refused = [&](const Import& one) {
     return one.region->kind == MemoryKind::device && !serves_devices_;
   };
-  if (std::ranges::none_of(list, is_refused)) return inner_->import_memories(connection, list);
-  Backend::import_memories(connection, list);
+  if (std::ranges::any_of(list, is_refused)) return Backend::import_memories(connection, list);
+  inner_->import_memories(connection, list);
+  for (const Import& one : list) note_kind(one.memory, one.region->kind);
 }
 
 bool StagedBackend::progress() {

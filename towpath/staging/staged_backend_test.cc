@@ -33,12 +33,14 @@ struct NamedMemory final : backend::Memory {
   const std::string name;
 };
 
-/// A store that keeps nothing but what it is asked for: a text for each request.
+/// A store of objects and files that keeps nothing but what it is asked for: a text for each
+/// request.
 class NotingStore final : public backend::Backend {
  public:
   NotingStore(backend::Events& events, std::vector<std::string>& noted)
       : events_(events), noted_(noted) {
-    can_.pairs = {{.local = MemoryKind::pinned, .remote = MemoryKind::object, .to_self = true}};
+    for (const MemoryKind remote : {MemoryKind::object, MemoryKind::disk})
+      can_.pairs.push_back({.local = MemoryKind::pinned, .remote = remote, .to_self = true});
   }
   const backend::Capabilities& capabilities() const override { return can_; }
   Result<std::unique_ptr<backend::Memory>> register_memory(
@@ -88,7 +90,7 @@ class NotingStore final : public backend::Backend {
 backend::BackendType noting_type(std::vector<std::string>& noted) {
   backend::BackendType type;
   type.name = "noting";
-  type.kinds = {MemoryKind::pinned, MemoryKind::object};
+  type.kinds = {MemoryKind::pinned, MemoryKind::object, MemoryKind::disk};
   type.open =
       [&noted](
           const backend::BackendContext& context) -> Result<std::unique_ptr<backend::Backend>> {
@@ -173,17 +175,32 @@ TEST_F(StagedBackendTest, scattered_extents_share_slots) {
     ASSERT_TRUE(std::equal(&now[i * 200], &now[i * 200 + 48], &host[i * 100])) << i;
 }
 
-TEST_F(StagedBackendTest, objects_are_put_from_one_slot_each_or_not_at_all) {
+/// Over a NotingStore, with one slot.
+class StagedStoreTest : public StagedBackendTest {
+ protected:
+  using Owned = std::unique_ptr<backend::Memory>;
+
+  StagedStoreTest() {
+    const backend::Params params{{"staging_bytes", "64K"}, {"staging_slots", "1"}};
+    const Status opened = BackendStand::open(type(noting_type(noted)), params);
+    EXPECT_TRUE(opened.ok()) << opened.to_string();
+    device = device::CudaDriver::open({.library = FakeCuda::path()}).value()->open(0).value();
+    memory = device->allocate(kSize).value();
+    use_device();
+  }
+  Owned import_named(std::string key, MemoryKind kind = MemoryKind::object) {
+    const RegionDescriptor region{.kind = kind, .length = kSize, .key = std::move(key)};
+    return backend->import_memory(*connection, region, {}).value();
+  }
+  Segment part(const Owned& object, std::uint64_t place, std::uint64_t length) const {
+    return {local.get(), object.get(), memory.address(), place, length};
+  }
+
   std::vector<std::string> noted;
-  const backend::Params params{{"staging_bytes", "64K"}, {"staging_slots", "1"}};
-  ASSERT_TRUE(BackendStand::open(type(noting_type(noted)), params).ok());
-  device = device::CudaDriver::open({.library = FakeCuda::path()}).value()->open(0).value();
-  memory = device->allocate(kSize).value();
-  use_device();
-  NamedMemory a("a"), b("b"), c("c");
-  const auto part = [&](NamedMemory& object, std::uint64_t place, std::uint64_t length) {
-    return Segment{local.get(), &object, memory.address(), place, length};
-  };
+};
+
+TEST_F(StagedStoreTest, objects_are_put_from_one_slot_each_or_not_at_all) {
+  const Owned a = import_named("a"), b = import_named("b"), c = import_named("c");
   const auto whole = move(TransferOp::write, {part(a, 0, 40'000), part(b, 0, 20'000),
                                               part(b, 20'000, 20'000), part(c, 0, 10'000)});
   EXPECT_TRUE(whole.status.ok()) << whole.status.to_string();
@@ -205,6 +222,32 @@ TEST_F(StagedBackendTest, objects_are_put_from_one_slot_each_or_not_at_all) {
       move(TransferOp::write, {part(a, 0, 10), part(b, 0, 10), part(a, 10, 10)}).status.ok());
   EXPECT_TRUE(move(TransferOp::read, {part(a, 0, 65'537)}).status.ok());
   EXPECT_THAT(noted, ElementsAre("a0+10 b0+10 a10+10 ", "a0+65536 ", "a65536+1 "));
+}
+
+TEST_F(StagedStoreTest, files_of_a_backend_that_takes_objects_too_are_cut_where_a_slot_ends) {
+  const Owned file = import_named("f", MemoryKind::disk);
+  const auto long_one =
+      move(TransferOp::write, {part(file, 0, 65'537), part(file, 100'000, 40'000)});
+  EXPECT_TRUE(long_one.status.ok()) << long_one.status.to_string();
+  EXPECT_EQ(long_one.bytes, 105'537u);
+  EXPECT_THAT(noted, ElementsAre("f0+65536 ", "f65536+1 f100000+40000 "));
+  noted.clear();
+  const Owned other = import_named("g", MemoryKind::disk);
+  const std::vector<Segment> in_turns{part(file, 0, 60'000), part(other, 0, 60'000),
+                                      part(file, 60'000, 10'000)};
+  EXPECT_TRUE(move(TransferOp::write, in_turns).status.ok());
+  EXPECT_THAT(noted, ElementsAre("f0+60000 g0+5536 ", "g5536+54464 f60000+10000 "));
+}
+
+TEST_F(StagedStoreTest, objects_that_are_imported_as_a_list_are_put_whole_too) {
+  const RegionDescriptor region{.kind = MemoryKind::object, .length = kSize, .key = "a"};
+  std::array<Import, 1> list;
+  list[0].region = &region;
+  backend->import_memories(*connection, list);
+  ASSERT_TRUE(list[0].memory.ok());
+  EXPECT_EQ(move(TransferOp::write, {part(*list[0].memory, 0, 65'537)}).status.code(),
+            Code::unsupported);
+  EXPECT_THAT(noted, ElementsAre());
 }
 
 TEST_F(StagedBackendTest, host_memory_goes_as_it_always_did) {
