@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,6 +34,13 @@ struct DeviceInfo {
   std::optional<unsigned> numa_node;  ///< nothing: the machine does not report; never guessed
   bool has_pools = false;             ///< Device::create_pool works
 };
+
+/// The device that a memory names (RegionDescriptor::device_id). One that fits no ordinal is one
+/// that no driver has.
+constexpr unsigned ordinal_of(std::uint64_t device_id) noexcept {
+  constexpr std::uint64_t kNone = std::numeric_limits<unsigned>::max();
+  return static_cast<unsigned>(device_id < kNone ? device_id : kNone);
+}
 
 struct MemoryFigures {
   std::uint64_t free_bytes = 0;

@@ -126,7 +126,7 @@ Result<std::unique_ptr<Memory>> StagedBackend::register_memory(const RegionDescr
     return made;
   }
   TOWPATH_TRY(check_region("staging", capabilities_, region));
-  TOWPATH_TRY(Lane * lane, lane_of(static_cast<unsigned>(region.device_id)));
+  TOWPATH_TRY(Lane * lane, lane_of(device::ordinal_of(region.device_id)));
   std::unique_ptr<Memory> served;
   if (serves_devices_) {
     TOWPATH_TRY(served, inner_->register_memory(region));

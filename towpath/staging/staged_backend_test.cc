@@ -381,13 +381,11 @@ TEST_F(StagedBackendTest, of_a_list_a_peers_device_memory_is_refused_alone) {
 
 TEST_F(StagedBackendTest, no_device_is_reported_when_its_memory_is_registered) {
   open();
-  EXPECT_EQ(backend
-                ->register_memory({.kind = MemoryKind::device,
-                                   .address = memory.address(),
-                                   .length = 1,
-                                   .device_id = 9})
-                .code(),
-            Code::out_of_range);
+  for (const std::uint64_t none : {std::uint64_t{9}, std::uint64_t{1} << 32U, UINT64_MAX}) {
+    const RegionDescriptor region{
+        .kind = MemoryKind::device, .address = memory.address(), .length = 1, .device_id = none};
+    EXPECT_EQ(backend->register_memory(region).code(), Code::out_of_range) << none;
+  }
   BackendStand without;
   ASSERT_TRUE(without.open(type(false)).ok());
   EXPECT_FALSE(without.backend->capabilities().takes(MemoryKind::device));

@@ -103,7 +103,7 @@ Result<std::unique_ptr<Memory>> GdsBackend::register_memory(const RegionDescript
 Result<std::unique_ptr<Memory>> GdsBackend::register_device(const RegionDescriptor& region) {
   if (region.address == 0)
     return error(Code::invalid_argument, cat("no such region: ", to_string(region)));
-  TOWPATH_TRY(auto device, parts_.driver->open(static_cast<unsigned>(region.device_id)));
+  TOWPATH_TRY(auto device, parts_.driver->open(device::ordinal_of(region.device_id)));
   auto memory = DeviceMemory::make({&dispatcher_, parts_.cufile, std::move(device)}, region);
   if (!memory->refusal().empty())
     parts_.log.warning("memory is not registered with libcufile: one more copy on the GPU",

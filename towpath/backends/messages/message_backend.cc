@@ -158,7 +158,7 @@ Result<std::unique_ptr<Memory>> MessageBackend::register_memory(const RegionDesc
   TOWPATH_TRY(check_region(carrier_.name, capabilities_, region));
   DeviceWindow* window = nullptr;
   if (region.kind == MemoryKind::device) {
-    TOWPATH_TRY(window, windows_.of(static_cast<unsigned>(region.device_id)));
+    TOWPATH_TRY(window, windows_.of(device::ordinal_of(region.device_id)));
   }
   if (window == nullptr && region.may_fault) TOWPATH_TRY(guard_.open());
   return std::unique_ptr<Memory>(new (slab_) OwnMemory(slab_, region, target_, window));

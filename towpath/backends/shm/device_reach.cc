@@ -34,7 +34,7 @@ Result<DeviceReach::Opened*> DeviceReach::device_of(unsigned ordinal) {
 
 // Processes may see other devices under the same ordinals: a GPU is known by its place.
 Result<unsigned> DeviceReach::ordinal_of(const DeviceExtent& what, std::uint64_t otherwise) {
-  if (what.pci_address.empty()) return static_cast<unsigned>(otherwise);
+  if (what.pci_address.empty()) return device::ordinal_of(otherwise);
   TOWPATH_TRY(device::Driver * from, driver());
   TOWPATH_TRY(const unsigned count, from->device_count());
   for (unsigned ordinal = 0; ordinal < count; ++ordinal) {
@@ -47,7 +47,7 @@ Result<unsigned> DeviceReach::ordinal_of(const DeviceExtent& what, std::uint64_t
 }
 
 Result<DeviceExtent> DeviceReach::offer(const RegionDescriptor& region) {
-  TOWPATH_TRY(const Opened* on, device_of(static_cast<unsigned>(region.device_id)));
+  TOWPATH_TRY(const Opened* on, device_of(device::ordinal_of(region.device_id)));
   TOWPATH_TRY(const device::ExportedMemory memory, on->device->export_at(region.address));
   if (!range_fits(memory.offset, region.length, memory.size_bytes))
     return error(Code::unsupported,
