@@ -3,7 +3,9 @@
 //
 // Plain bytes go into the socket and come out of it, from and to where they lie; the handshake, and
 // each new key, are this side's. A kernel that cannot change a key (before 6.14) is not used: it
-// would have to write more with one than AES-GCM is good for.
+// would have to write more with one than AES-GCM is good for. The socket is readable when a whole
+// record has come: half of one wakes nobody, though it lies in the socket (tls_sk_poll() of Linux,
+// since 6.5).
 // Source: Documentation/networking/tls.rst and include/uapi/linux/tls.h of Linux; RFC 8446, 4.6.3,
 // 5.5, 7.2 and 7.3.
 // Thread: one at a time.

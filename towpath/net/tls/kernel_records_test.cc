@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -83,13 +84,20 @@ class Relay {
     move(from_, to_, true);
     move(to_, from_, false);
   }
+  /// Waits for what comes next, and takes so many bytes of it at most.
+  void carry_there(std::size_t most) {
+    pollfd coming{from_.get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&coming, 1, 10'000), 1);
+    move(from_, to_, true, most);
+  }
   /// The byte with this number of what comes next, or the last one.
   void alter_next(std::size_t number = SIZE_MAX) { altered_ = number; }
   const std::string& seen() const { return seen_; }
 
  private:
-  void move(const sys::Fd& from, const sys::Fd& to, bool may_alter) {
-    const ssize_t got = ::recv(from.get(), bytes_.data(), bytes_.size(), MSG_DONTWAIT);
+  void move(const sys::Fd& from, const sys::Fd& to, bool may_alter, std::size_t most = SIZE_MAX) {
+    const ssize_t got =
+        ::recv(from.get(), bytes_.data(), std::min(most, bytes_.size()), MSG_DONTWAIT);
     if (got <= 0) return;
     if (may_alter && altered_) {
       const auto last = static_cast<std::size_t>(got) - 1;
@@ -236,6 +244,29 @@ TEST_P(KernelTlsPairTest, what_is_no_record_is_corrupt) {
     talk(long_text(900), "", relay.get());
     EXPECT_EQ(std::exchange(failed_, Status()).code(), Code::corrupt) << number;
   }
+}
+
+bool is_readable(const sys::ByteStream& stream, int milliseconds) {
+  pollfd socket{stream.fd(), POLLIN, 0};
+  return ::poll(&socket, 1, milliseconds) == 1;
+}
+
+/// Who polls would be told of it again and again, and could read nothing.
+TEST_P(KernelTlsPairTest, half_a_record_wakes_nobody_for_whom_the_kernel_opens_it) {
+  const auto relay = open_over_relay();
+  talk("hello", "and back", relay.get());
+  ASSERT_TRUE(failed_.ok()) << failed_.to_string();
+  const std::string text = long_text(900);
+  ASSERT_EQ(near_->write_some(as_bytes(text)).value(), text.size());
+  for (const std::size_t part : {3, 400}) {  // of the header, and of the record
+    relay->carry_there(part);
+    const bool by_kernel = far_->moves_by_kernel();
+    EXPECT_EQ(is_readable(*far_, by_kernel ? 0 : 10'000), !by_kernel) << part;
+  }
+  relay->carry();
+  EXPECT_TRUE(is_readable(*far_, 10'000));
+  Bytes into(1000);
+  EXPECT_EQ(far_->read_some(into)->size_bytes, text.size());
 }
 
 TEST_P(KernelTlsPairTest, side_that_ends_is_heard_to_the_end) {
