@@ -17,11 +17,6 @@ using towpath::Status;
 
 namespace {
 
-// NIXL's number for memory that no backend serves.
-nixl_capi_status_t number_of(nixl_capi_status_t number, const Status& status) {
-  return status.code() == Code::unsupported ? NIXL_CAPI_ERROR_NOT_FOUND : number;
-}
-
 using Answers = std::vector<std::optional<towpath::backend::Params>>;
 
 Result<Answers> query(NixlAgent& nixl, const nixl_capi_reg_dlist_s& list,
@@ -76,7 +71,7 @@ nixl_capi_status_t nixl_capi_register_mem(nixl_capi_agent_t agent, nixl_capi_reg
     NixlAgent& nixl = *agent->nixl;
     const Status status = nixl.registrations().add(
         {nixl.agent(), backends_of(opt_args), nixl.backends().created()}, *dlist, nixl.log());
-    return number_of(nixl.report(status, "register memory"), status);
+    return nixl.report(status, "register memory");
   });
 }
 

@@ -281,7 +281,8 @@ nixl_capi_status_t nixl_capi_remote_dlist_add_desc(nixl_capi_remote_dlist_t dlis
 
 /* All of the list or nothing, with each backend of `opt_args`; without any, with every backend that
    takes this memory, at least one. The same memory may be registered any number of times.
-   FILE, OBJECT, BLOCK: length 0 is all of it. NOT_FOUND: no backend takes it. */
+   FILE, OBJECT, BLOCK: length 0 is all of it. NOT_FOUND: no backend takes it, and none was named.
+   BACKEND: those that were named do not. */
 nixl_capi_status_t nixl_capi_register_mem(nixl_capi_agent_t agent, nixl_capi_reg_dlist_t dlist,
                                           nixl_capi_opt_args_t opt_args);
 /* Takes back one registration for each descriptor (address, length and dev_id count), ends what

@@ -190,3 +190,5 @@ def test_memory_that_backends_took_one_by_one_is_taken_back_from_all_at_once():
     agent.register_memory(nothing)
     with pytest.raises(bind.nixlNotFoundError, match="no backend of this agent takes"):
         make_agent(backends=["POSIX"]).register_memory([(BLOCK, BLOCK, 0, "")], "BLOCK")
+    with pytest.raises(bind.nixlBackendError, match="^NIXL_ERR_BACKEND: .*no backend of this agent takes"):
+        make_agent(backends=["POSIX"]).register_memory([(BLOCK, BLOCK, 0, "")], "BLOCK", ["POSIX"])

@@ -154,7 +154,7 @@ class nixlAgent(_towpath.NixlTransfers):
     def registerMem(self, descs, backends=()):
         """All of the list or nothing, with each of `backends`; with none named, with those that take it."""
         takers = [(handle, self._backends[handle]["types"]) for handle in self._asked(descs, backends)]
-        with translated:
+        with _status.registering:
             self._agent.register_nixl_list(descs, takers, bool(backends))
         return nixl_status_t.NIXL_SUCCESS
 
