@@ -72,11 +72,13 @@ Result<std::shared_ptr<PeerMapping>> PeerMapping::open(const PeerFile& what) {
   return std::shared_ptr<PeerMapping>(new PeerMapping(what.file, std::move(mapping)));
 }
 
-Result<std::shared_ptr<PeerMapping>> PeerMappings::find_or_open(const PeerFile& what) {
+Result<std::shared_ptr<PeerMapping>> PeerMappings::find_or_open(const PeerFile& what,
+                                                                std::uint64_t end) {
   const File file{what.file.device, what.file.inode};
   // The inode cannot be reused while the mapping holds it; the descriptor number may differ.
   if (const auto known = open_.find(file); known != open_.end())
-    if (auto mapping = known->second.lock()) return mapping;
+    if (auto mapping = known->second.lock(); mapping != nullptr && mapping->size() >= end)
+      return mapping;
   TOWPATH_TRY(std::shared_ptr<PeerMapping> mapping, PeerMapping::open(what));
   if (open_.size() >= forget_at_) {
     std::erase_if(open_, [](const auto& known) { return known.second.expired(); });

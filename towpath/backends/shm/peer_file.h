@@ -56,7 +56,9 @@ class PeerMapping {
 /// Maps each memfd of one peer once, however many regions lie in it.
 class PeerMappings {
  public:
-  Result<std::shared_ptr<PeerMapping>> find_or_open(const PeerFile& what);
+  /// Anew where what is mapped ends before `end`: a memfd that is sealed against shrinking alone
+  /// grows. As long as the memfd is now, which may be less. Errors: those of PeerMapping::open.
+  Result<std::shared_ptr<PeerMapping>> find_or_open(const PeerFile& what, std::uint64_t end);
 
  private:
   using File = std::pair<std::uint64_t, std::uint64_t>;  // device, inode

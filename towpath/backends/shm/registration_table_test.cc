@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -72,10 +73,25 @@ class PeerFileTest : public ::testing::Test {
 TEST_F(PeerFileTest, memfd_is_mapped_once_for_all_its_regions) {
   PeerMappings mappings;
   const PeerFile what{.pid = ::getpid(), .file = file_, .writable = true};
-  const auto first = mappings.find_or_open(what);
+  const auto first = mappings.find_or_open(what, 1);
   ASSERT_TRUE(first.ok()) << first.status().to_string();
-  EXPECT_EQ(mappings.find_or_open(what)->get(), first->get());
+  EXPECT_EQ(mappings.find_or_open(what, 8192)->get(), first->get());
   EXPECT_EQ((*first)->size(), 8192u);
+}
+
+TEST_F(PeerFileTest, memfd_that_has_grown_is_mapped_anew_for_what_lies_behind) {
+  const sys::Fd growing(::memfd_create("growing", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(growing.get(), 4096), 0);
+  ASSERT_EQ(::fcntl(growing.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  PeerMappings mappings;
+  const PeerFile what{.pid = ::getpid(), .file = *file_ref(growing.get()), .writable = true};
+  const auto first = mappings.find_or_open(what, 4096).value();
+  ASSERT_EQ(::ftruncate(growing.get(), 8192), 0);
+  EXPECT_EQ(mappings.find_or_open(what, 4096).value(), first) << "it will do";
+  const auto second = mappings.find_or_open(what, 8192).value();
+  EXPECT_EQ(second->size(), 8192u);
+  EXPECT_EQ(mappings.find_or_open(what, 4096).value(), second) << "the longer one stays";
+  EXPECT_EQ(first->size(), 4096u);
 }
 
 TEST_F(PeerFileTest, other_file_at_the_same_number_is_refused) {

@@ -308,7 +308,8 @@ Status ShmBackend::map_peer_memory(ImportedMemory& memory, Peer& peer, const Shm
   const FileExtent& shared = *key.shared;
   TOWPATH_TRY(
       const std::shared_ptr<PeerMapping> mapping,
-      peer.mappings().find_or_open({.pid = peer.pid(), .file = shared.file, .writable = true}));
+      peer.mappings().find_or_open({.pid = peer.pid(), .file = shared.file, .writable = true},
+                                   shared.offset + key.length));  // decode_key(): no wrap
   if (!range_fits(shared.offset, key.length, mapping->size())) {
     return error(Code::out_of_range, cat("the memfd has ", mapping->size(), " bytes, the key says ",
                                          shared.offset, " +", key.length));
