@@ -255,6 +255,23 @@ Result<ShmKey> decode_key(ConstByteSpan bytes) {
   return key;
 }
 
+RegisteredBytes registered_bytes_of(const ShmKey& key) noexcept {
+  RegisteredBytes bytes{.address = key.address, .length = key.length};
+  if (key.shared) {
+    bytes.source = {key.shared->file.device, key.shared->file.inode};
+    bytes.offset = key.shared->offset;
+  }
+  if (key.device) {
+    // FNV-1a of what a driver made: a handle that it takes is not to be had by trying.
+    std::uint64_t handle = 0xcbf29ce484222325;
+    for (const std::byte byte : key.device->memory.handle.bytes)
+      handle = (handle ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3;
+    bytes.source = {handle, key.device->memory.size_bytes};
+    bytes.offset = key.device->memory.offset;
+  }
+  return bytes;
+}
+
 // ---- Hello
 
 Result<Bytes> encode_hello(const Hello& hello) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include <towpath/backends/shm/host_facts.h>
+#include <towpath/backends/shm/registration_table.h>
 #include <towpath/core/bytes.h>
 #include <towpath/core/identity.h>
 #include <towpath/core/result.h>
@@ -59,6 +60,9 @@ struct ShmKey {
 
   friend bool operator==(const ShmKey&, const ShmKey&) = default;
 };
+
+/// The bytes that a key is of, as the owner's table has to say of them.
+RegisteredBytes registered_bytes_of(const ShmKey& key) noexcept;
 
 /// The first message on a socket.
 struct Hello {

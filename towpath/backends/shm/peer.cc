@@ -1,5 +1,6 @@
 #include <utility>
 
+#include <towpath/backend/memory_table.h>
 #include <towpath/backends/shm/peer.h>
 #include <towpath/core/format.h>
 #include <towpath/sys/process.h>
@@ -54,10 +55,14 @@ Result<std::unique_ptr<Peer>> Peer::open(const PeerOptions& options, ConstByteSp
   TOWPATH_TRY(check_same_host(options.here, info.host));
   TOWPATH_TRY(sys::Fd process, open_same_process(info.host, options.peer));
   const auto pid = static_cast<pid_t>(info.host.pid);
-  auto file = open_peer_file({.pid = pid, .file = info.registrations, .writable = false});
+  auto file = open_peer_file({.pid = pid,
+                              .file = info.registrations,
+                              .writable = false,
+                              .names = RegistrationTable::kNames});
   if (!file.ok()) return registration_table_error(options.peer, info.host, file.status());
   TOWPATH_TRY(PeerRegistrationTable registrations, PeerRegistrationTable::map(file->get()));
-  auto table = open_peer_file({.pid = pid, .file = info.pieces, .writable = true});
+  auto table = open_peer_file(
+      {.pid = pid, .file = info.pieces, .writable = true, .names = PieceTable::kNames});
   if (!table.ok()) return registration_table_error(options.peer, info.host, table.status());
   TOWPATH_TRY(PieceEntry pieces,
               PieceEntry::claim(table->get(), {.pid = options.here.pid,
@@ -89,6 +94,17 @@ void Peer::unwatch() noexcept {
 Status Peer::check() const {
   if (stands(RegistrationTable::kBackend)) return {};
   return error(Code::peer_lost, cat(to_string(identity_), " has closed its shm backend"));
+}
+
+Status Peer::check_registered(const ShmKey& key) const {
+  const Slot slot{key.slot, key.generation};
+  const auto registered = registrations_.registered(slot);  // of the slot, if it stands after that
+  if (!stands(slot)) return backend::no_such_memory(slot.index, identity_);
+  if (!registered || *registered == registered_bytes_of(key)) return {};
+  return error(Code::corrupt,
+               cat("the key of registration ", slot.index, " of ", to_string(identity_),
+                   " names other bytes than are registered"),
+               "load the peer's newest metadata");
 }
 
 Status Peer::check_process() const {

@@ -47,6 +47,10 @@ class Peer {
   Status check_process() const;
   /// Ask in a piece, where bytes move after it.
   bool stands(Slot slot) const noexcept { return registrations_.stands(slot); }
+  /// Whether the owner has registered just what the key says, and has not taken it back. The
+  /// metadata that it comes from may be somebody else's than the process's that they name. Errors:
+  /// not_found, corrupt.
+  Status check_registered(const ShmKey& key) const;
   /// Where this side says that it moves bytes of the peer.
   const PieceEntry& pieces() const noexcept { return pieces_; }
   /// Stops listening for its end; once it is known. Only check() and stands() may be asked then.

@@ -1,3 +1,4 @@
+#include <array>
 #include <atomic>
 
 #include <towpath/backends/shm/registration_table.h>
@@ -7,17 +8,33 @@
 namespace towpath::backends::shm {
 namespace {
 
-constexpr std::uint64_t kSize = RegistrationTable::kSlots * sizeof(std::uint32_t);
+constexpr std::uint64_t kWordsSize = RegistrationTable::kSlots * sizeof(std::uint32_t);
+constexpr std::uint64_t kNumbers = 5;  // of RegisteredBytes
+constexpr std::uint64_t kSize =
+    kWordsSize + RegistrationTable::kSlots * kNumbers * sizeof(std::uint64_t);
 
 std::atomic_ref<std::uint32_t> word(const sys::Mapping& mapping, std::uint32_t index) {
   static_assert(std::atomic_ref<std::uint32_t>::is_always_lock_free, "shared between processes");
   return std::atomic_ref(reinterpret_cast<std::uint32_t*>(mapping.data())[index]);
 }
 
+std::atomic_ref<std::uint64_t> number_at(const sys::Mapping& mapping, std::uint32_t index,
+                                         std::uint64_t which) {
+  static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free, "shared between processes");
+  auto* const all = reinterpret_cast<std::uint64_t*>(mapping.data() + kWordsSize);
+  return std::atomic_ref(all[index * kNumbers + which]);
+}
+
+using Numbers = std::array<std::uint64_t, kNumbers>;
+
+Numbers numbers_of(const RegisteredBytes& what) {
+  return {what.address, what.length, what.source[0], what.source[1], what.offset};
+}
+
 }  // namespace
 
 Result<RegistrationTable> RegistrationTable::create() {
-  TOWPATH_TRY(sys::Fd fd, sys::create_sealed_memfd("towpath-shm-registration table", kSize));
+  TOWPATH_TRY(sys::Fd fd, sys::create_sealed_memfd(kNames.front(), kSize));
   TOWPATH_TRY(const FileRef file, file_ref(fd.get()));
   TOWPATH_TRY(sys::Mapping mapping,
               sys::Mapping::of_file({.fd = fd.get(), .size_bytes = kSize, .writable = true}));
@@ -32,7 +49,7 @@ RegistrationTable::~RegistrationTable() {
     word(mapping_, index).store(0, std::memory_order_release);
 }
 
-Result<Slot> RegistrationTable::take() {
+Result<Slot> RegistrationTable::take(const RegisteredBytes& what) {
   Slot slot;
   if (!free_.empty()) {
     slot.index = free_.back();
@@ -45,6 +62,11 @@ Result<Slot> RegistrationTable::take() {
     return error(Code::exhausted, cat(kSlots - 1, " regions are registered"),
                  "register larger regions, or deregister some");
   }
+  const Numbers numbers = numbers_of(what);
+  // Release pairs with the acquires in registered(): who sees one of them sees that what was in the
+  // slot before does not stand.
+  for (std::uint64_t i = 0; i < kNumbers; ++i)
+    number_at(mapping_, slot.index, i).store(numbers[i], std::memory_order_release);
   if (++generation_ == 0) ++generation_;
   slot.generation = generation_;
   word(mapping_, slot.index).store(slot.generation, std::memory_order_release);
@@ -62,10 +84,12 @@ void RegistrationTable::give_back(Slot slot) noexcept {
 }
 
 Result<PeerRegistrationTable> PeerRegistrationTable::map(int fd) {
-  TOWPATH_TRY(sys::check_sealed(fd, kSize));
-  TOWPATH_TRY(sys::Mapping mapping,
-              sys::Mapping::of_file(
-                  {.fd = fd, .size_bytes = kSize, .writable = false, .inherited = false}));
+  // One of an older release has the words alone.
+  const std::uint64_t size = sys::check_sealed(fd, kSize).ok() ? kSize : kWordsSize;
+  TOWPATH_TRY(sys::check_sealed(fd, size));
+  TOWPATH_TRY(
+      sys::Mapping mapping,
+      sys::Mapping::of_file({.fd = fd, .size_bytes = size, .writable = false, .inherited = false}));
   return PeerRegistrationTable(std::move(mapping));
 }
 
@@ -74,6 +98,17 @@ bool PeerRegistrationTable::stands(Slot slot) const noexcept {
   // Sequentially consistent, as the store in revoke(). Acquire pairs with the releases of the
   // owner: what it did before is seen.
   return word(mapping_, slot.index).load() == slot.generation;
+}
+
+std::optional<RegisteredBytes> PeerRegistrationTable::registered(Slot slot) const noexcept {
+  if (slot.index >= RegistrationTable::kSlots || mapping_.size() < kSize) return std::nullopt;
+  Numbers numbers{};
+  for (std::uint64_t i = 0; i < kNumbers; ++i)
+    numbers[i] = number_at(mapping_, slot.index, i).load(std::memory_order_acquire);
+  return RegisteredBytes{.address = numbers[0],
+                         .length = numbers[1],
+                         .source = {numbers[2], numbers[3]},
+                         .offset = numbers[4]};
 }
 
 }  // namespace towpath::backends::shm

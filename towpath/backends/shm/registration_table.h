@@ -8,11 +8,17 @@
 //
 //   word:  0 backend | 1 | 2 | ... | kSlots - 1          value: 0 free, else its generation
 //
+// Behind the words it is said of each slot which bytes are registered there: a key comes in
+// metadata, which anybody may have written who has seen the owner's, and must agree with that.
+//
 // Whether a peer is in the middle of something, the piece table says (piece_table.h).
 // Thread: loop of its backend; peers read at any time.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include <towpath/backends/shm/host_facts.h>
@@ -27,9 +33,24 @@ struct Slot {
   std::uint32_t generation = 0;
 };
 
+/// Which bytes are registered in a slot.
+struct RegisteredBytes {
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  /// Where peers find them: a memfd's device and inode, or what a driver exported; 0: in the
+  /// owner's memory alone.
+  std::array<std::uint64_t, 2> source{};
+  std::uint64_t offset = 0;  ///< there
+
+  friend bool operator==(const RegisteredBytes&, const RegisteredBytes&) = default;
+};
+
 class RegistrationTable {
  public:
-  static constexpr std::uint32_t kSlots = 256 * 1024;  // 1 MiB of address space, used as it fills
+  /// Of its memfd; the second one was that of 0.2.
+  static constexpr std::array<std::string_view, 2> kNames = {"towpath-shm-registration table",
+                                                             "towpath-shm-ledger"};
+  static constexpr std::uint32_t kSlots = 256 * 1024;  // 11 MiB of address space, used as it fills
   static constexpr Slot kBackend{0, 1};
 
   static Result<RegistrationTable> create();
@@ -38,7 +59,7 @@ class RegistrationTable {
   ~RegistrationTable();
 
   /// Errors: exhausted (kSlots registrations stand).
-  Result<Slot> take();
+  Result<Slot> take(const RegisteredBytes& what = {});
   /// Peers see that it does not stand any more. The slot is not free yet.
   void revoke(Slot slot) noexcept;
   /// The same, and another registration may have the slot.
@@ -64,6 +85,9 @@ class PeerRegistrationTable {
   static Result<PeerRegistrationTable> map(int fd);
   /// False for slots that no registration table has.
   bool stands(Slot slot) const noexcept;
+  /// What is registered in the slot, if it stands when asked afterwards. Nothing: the owner, of an
+  /// older release, does not say.
+  std::optional<RegisteredBytes> registered(Slot slot) const noexcept;
 
  private:
   explicit PeerRegistrationTable(sys::Mapping mapping) noexcept : mapping_(std::move(mapping)) {}

@@ -33,6 +33,27 @@ TEST(RegistrationTableTest, peers_see_what_stands_and_what_was_taken_back) {
   EXPECT_FALSE(peer->stands(first));  // the old key does not come to mean the new region
 }
 
+TEST(RegistrationTableTest, peers_see_which_bytes_are_registered) {
+  auto registrations = RegistrationTable::create();
+  auto peer = peer_view(*registrations);
+  const RegisteredBytes what{.address = 4096, .length = 7, .source = {1, 2}, .offset = 3};
+  const Slot first = *registrations->take(what);
+  const Slot second = *registrations->take();
+  EXPECT_EQ(peer->registered(first), what);
+  EXPECT_EQ(peer->registered(second), RegisteredBytes{});
+  EXPECT_EQ(peer->registered({RegistrationTable::kSlots, 1}), std::nullopt);
+  const Slot last{RegistrationTable::kSlots - 1, 1};
+  EXPECT_EQ(peer->registered(last), RegisteredBytes{}) << "within the memfd";
+}
+
+TEST(RegistrationTableTest, one_of_an_older_release_does_not_say_which) {
+  const auto fd = sys::create_sealed_memfd("old", RegistrationTable::kSlots * 4);
+  const auto peer = PeerRegistrationTable::map(fd->get());
+  ASSERT_TRUE(peer.ok()) << peer.status().to_string();
+  EXPECT_EQ(peer->registered({1, 1}), std::nullopt);
+  EXPECT_FALSE(peer->stands({1, 1}));
+}
+
 TEST(RegistrationTableTest, end_of_the_backend_ends_all_of_it) {
   auto registrations = RegistrationTable::create();
   auto peer = peer_view(*registrations);

@@ -210,7 +210,12 @@ Result<std::unique_ptr<Memory>> ShmBackend::register_memory(const RegionDescript
                    {{"region", to_string(region)}, {"why", offered.status().to_string()}});
     if (offered.ok()) device = std::make_unique<DeviceExtent>(*std::move(offered));
   }
-  TOWPATH_TRY(const Slot slot, registrations_.take());
+  ShmKey key;
+  key.address = region.address;
+  key.length = region.length;
+  key.shared = shared;
+  if (device) key.device = *device;
+  TOWPATH_TRY(const Slot slot, registrations_.take(registered_bytes_of(key)));
   std::unique_ptr<OwnMemory> memory(new (slab_)
                                         OwnMemory(slab_, region, slot, registrations_, own_));
   memory->shared = shared;
@@ -246,7 +251,7 @@ Result<std::unique_ptr<Memory>> ShmBackend::import_by(ShmConnection& way,
                                     .device_id = region.device_id}));
   TOWPATH_TRY(way.check());
   const Slot slot{key.slot, key.generation};
-  if (!way.reached->stands(slot)) return no_such_memory(slot.index, way.peer());
+  TOWPATH_TRY(way.reached->check_registered(key));
   auto memory = std::make_unique<ImportedMemory>(region, slot, way);
   memory->is_read_only = key.is_read_only;
   if (is_device) {

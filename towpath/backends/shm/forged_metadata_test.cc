@@ -1,0 +1,104 @@
+// Metadata that somebody has put together from another's: in the process that it names only what
+// is registered there is touched, whatever the keys say.
+#include <cstring>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <towpath/backend/testing/recording_events.h>
+#include <towpath/backends/shm/handshake.h>
+#include <towpath/backends/shm/shm_backend.h>
+#include <towpath/sys/clock.h>
+#include <towpath/sys/mapping.h>
+#include <towpath/sys/memfd.h>
+
+namespace towpath::backends::shm {
+namespace {
+
+using namespace backend;
+
+constexpr std::uint64_t kTableBytes = RegistrationTable::kSlots * sizeof(std::uint32_t);
+
+/// Two agents of one process, and shared memory of a user's, which peers may write to.
+class ForgedMetadataTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Backend> open(const AgentIdentity& self) {
+    return *shm_type().open({.self = self, .clock = &clock_, .events = &events_});
+  }
+  std::unique_ptr<Connection> connect(const AgentIdentity& peer, ConstByteSpan info) {
+    auto way = near_->connect(peer, info);
+    EXPECT_TRUE(way.ok()) << way.status().to_string();
+    return *std::move(way);
+  }
+  Code code_of(Connection& way, const ShmKey& key) {
+    return near_->import_memory(way, {.address = key.address, .length = key.length}, encode(key))
+        .code();
+  }
+
+  const AgentIdentity near_self_{"near", 1}, far_self_{"far", 2};
+  sys::SystemClock clock_;
+  backend::testing::RecordingEvents events_;
+  const sys::Fd memfd_ = *sys::create_sealed_memfd("a user's", kTableBytes);
+  const sys::Mapping bytes_ =
+      *sys::Mapping::of_file({.fd = memfd_.get(), .size_bytes = kTableBytes});
+  const std::unique_ptr<Backend> near_ = open(near_self_), far_ = open(far_self_);
+};
+
+TEST_F(ForgedMetadataTest, keys_of_other_bytes_than_are_registered_are_refused) {
+  const auto way = connect(far_self_, far_->connection_info());
+  RegionDescriptor region{.address = address_of(bytes_.data()) + 4096, .length = 8192};
+  const auto plain = far_->register_memory(region).value();
+  region.fd = memfd_.get();
+  region.fd_offset = 4096;
+  const auto shared = far_->register_memory(region).value();
+  const auto expect_corrupt = [&](const Memory& memory, const auto& alter) {
+    ShmKey key = *decode_key(memory.key());
+    EXPECT_EQ(code_of(*way, key), Code::ok);
+    alter(key);
+    EXPECT_EQ(code_of(*way, key), Code::corrupt);
+  };
+  for (const Memory* memory : {plain.get(), shared.get()}) {
+    expect_corrupt(*memory, [](ShmKey& key) { ++key.address; });
+    expect_corrupt(*memory, [](ShmKey& key) { ++key.length; });
+    expect_corrupt(*memory, [](ShmKey& key) { --key.length; });
+  }
+  expect_corrupt(*plain, [&](ShmKey& key) {
+    key.shared = FileExtent{*file_ref(memfd_.get()), 4096};
+  });
+  expect_corrupt(*shared, [](ShmKey& key) { key.shared.reset(); });
+  expect_corrupt(*shared, [](ShmKey& key) { --key.shared->offset; });
+  const ShmInfo info = *decode_info(far_->connection_info());
+  expect_corrupt(*shared, [&](ShmKey& key) { key.shared->file = info.pieces; });
+}
+
+// Who has seen an agent's metadata can give it that, by another name, as a peer's: what the agent
+// writes to the peer would land in its own memory.
+TEST_F(ForgedMetadataTest, by_its_own_info_under_another_name_an_agent_reaches_what_it_registered) {
+  const auto own = near_->register_memory({.address = address_of(bytes_.data()), .length = 4096});
+  ASSERT_TRUE(own.ok());
+  ShmInfo info = *decode_info(near_->connection_info());
+  info.incarnation = 7;
+  const auto way = connect({"thief", 7}, encode(info));
+  ShmKey key = *decode_key((*own)->key());
+  EXPECT_EQ(code_of(*way, key), Code::ok);
+  const Bytes secret(4096);
+  key.address = address_of(secret.data());
+  EXPECT_EQ(code_of(*way, key), Code::corrupt);
+}
+
+TEST_F(ForgedMetadataTest, a_user_s_memory_is_none_of_a_backend_s_tables) {
+  const std::uint32_t stands = RegistrationTable::kBackend.generation;
+  std::memcpy(bytes_.data(), &stands, sizeof stands);  // as a peer that may write there can
+  const ShmInfo good = *decode_info(far_->connection_info());
+  ShmInfo info = good;
+  info.registrations = *file_ref(memfd_.get());
+  EXPECT_EQ(near_->connect(far_self_, encode(info)).code(), Code::peer_lost);
+  info = good;
+  info.pieces = *file_ref(memfd_.get());
+  EXPECT_EQ(near_->connect(far_self_, encode(info)).code(), Code::peer_lost);
+  info.pieces = good.registrations;
+  EXPECT_EQ(near_->connect(far_self_, encode(info)).code(), Code::peer_lost);
+}
+
+}  // namespace
+}  // namespace towpath::backends::shm
