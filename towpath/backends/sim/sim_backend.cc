@@ -131,7 +131,9 @@ Result<std::unique_ptr<Memory>> SimBackend::import_memory(Connection& connection
   TOWPATH_TRY(const std::uint64_t id, id_of_key(key));
   const Endpoint& peer = *static_cast<SimConnection&>(connection).endpoint;
   TOWPATH_TRY(std::shared_ptr<Record> record, network_->find_record(peer, id, region));
-  return std::make_unique<SimMemory>(std::move(record));
+  auto memory = std::make_unique<SimMemory>(std::move(record));
+  memory->is_read_only = memory->record->region.is_read_only;
+  return memory;
 }
 
 // ---- Peers

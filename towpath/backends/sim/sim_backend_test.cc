@@ -216,6 +216,18 @@ TEST(SimBackendTest, senders_are_held_back_when_nobody_takes) {
   EXPECT_EQ(p.b.events.notifications.size(), static_cast<std::size_t>(sent - 1));
 }
 
+TEST(SimBackendTest, what_is_imported_is_read_only_where_its_owner_says_so) {
+  Pair p({});
+  EXPECT_FALSE(p.remote->is_read_only);
+  RegionDescriptor region = p.b.region();
+  region.is_read_only = true;
+  const auto memory = p.b.backend->register_memory(region);
+  ASSERT_TRUE(memory.ok());
+  const auto remote = p.a.backend->import_memory(*p.path, p.b.region(), (*memory)->key());
+  ASSERT_TRUE(remote.ok()) << remote.status().to_string();
+  EXPECT_TRUE((*remote)->is_read_only);
+}
+
 TEST(SimBackendTest, what_comes_from_outside_is_checked) {
   Pair p({});
   EXPECT_EQ(p.a.backend->connect(p.b.self, as_bytes("x")).code(), Code::corrupt);
