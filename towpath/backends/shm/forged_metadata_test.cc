@@ -100,5 +100,13 @@ TEST_F(ForgedMetadataTest, a_user_s_memory_is_none_of_a_backend_s_tables) {
   EXPECT_EQ(near_->connect(far_self_, encode(info)).code(), Code::peer_lost);
 }
 
+// The owner of the memory would not wait for a copy that is said in the other's table.
+TEST_F(ForgedMetadataTest, pieces_are_said_in_the_table_of_whose_memory_it_is) {
+  ShmInfo info = *decode_info(far_->connection_info());
+  EXPECT_TRUE(near_->connect(far_self_, encode(info)).ok());
+  info.pieces = decode_info(near_->connection_info())->pieces;
+  EXPECT_EQ(near_->connect(far_self_, encode(info)).code(), Code::peer_lost);
+}
+
 }  // namespace
 }  // namespace towpath::backends::shm

@@ -1,3 +1,4 @@
+#include <array>
 #include <utility>
 
 #include <towpath/backend/memory_table.h>
@@ -61,6 +62,11 @@ Result<std::unique_ptr<Peer>> Peer::open(const PeerOptions& options, ConstByteSp
                               .names = RegistrationTable::kNames});
   if (!file.ok()) return registration_table_error(options.peer, info.host, file.status());
   TOWPATH_TRY(PeerRegistrationTable registrations, PeerRegistrationTable::map(file->get()));
+  // Of two backends of one process: who copies has to say so where the owner looks.
+  const auto own = registrations.registered(RegistrationTable::kBackend);
+  if (own && own->source != std::array{info.pieces.device, info.pieces.inode})
+    return registration_table_error(options.peer, info.host,
+                                    error(Code::corrupt, "its piece table is another backend's"));
   auto table = open_peer_file(
       {.pid = pid, .file = info.pieces, .writable = true, .names = PieceTable::kNames});
   if (!table.ok()) return registration_table_error(options.peer, info.host, table.status());

@@ -27,17 +27,22 @@ std::atomic_ref<std::uint64_t> number_at(const sys::Mapping& mapping, std::uint3
 
 using Numbers = std::array<std::uint64_t, kNumbers>;
 
-Numbers numbers_of(const RegisteredBytes& what) {
-  return {what.address, what.length, what.source[0], what.source[1], what.offset};
+// Release pairs with the acquires in registered(): who sees one of them sees that what was in the
+// slot before does not stand.
+void put_numbers(const sys::Mapping& mapping, std::uint32_t index, const RegisteredBytes& what) {
+  const Numbers numbers{what.address, what.length, what.source[0], what.source[1], what.offset};
+  for (std::uint64_t i = 0; i < kNumbers; ++i)
+    number_at(mapping, index, i).store(numbers[i], std::memory_order_release);
 }
 
 }  // namespace
 
-Result<RegistrationTable> RegistrationTable::create() {
+Result<RegistrationTable> RegistrationTable::create(const FileRef& pieces) {
   TOWPATH_TRY(sys::Fd fd, sys::create_sealed_memfd(kNames.front(), kSize));
   TOWPATH_TRY(const FileRef file, file_ref(fd.get()));
   TOWPATH_TRY(sys::Mapping mapping,
               sys::Mapping::of_file({.fd = fd.get(), .size_bytes = kSize, .writable = true}));
+  put_numbers(mapping, kBackend.index, {.source = {pieces.device, pieces.inode}});
   // Release pairs with the acquire in PeerRegistrationTable::stands, here and below.
   word(mapping, kBackend.index).store(kBackend.generation, std::memory_order_release);
   return RegistrationTable(std::move(fd), file, std::move(mapping));
@@ -62,11 +67,7 @@ Result<Slot> RegistrationTable::take(const RegisteredBytes& what) {
     return error(Code::exhausted, cat(kSlots - 1, " regions are registered"),
                  "register larger regions, or deregister some");
   }
-  const Numbers numbers = numbers_of(what);
-  // Release pairs with the acquires in registered(): who sees one of them sees that what was in the
-  // slot before does not stand.
-  for (std::uint64_t i = 0; i < kNumbers; ++i)
-    number_at(mapping_, slot.index, i).store(numbers[i], std::memory_order_release);
+  put_numbers(mapping_, slot.index, what);
   if (++generation_ == 0) ++generation_;
   slot.generation = generation_;
   word(mapping_, slot.index).store(slot.generation, std::memory_order_release);

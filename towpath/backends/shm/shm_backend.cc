@@ -162,8 +162,8 @@ Result<std::unique_ptr<Backend>> ShmBackend::open(const BackendContext& context,
                                                   const device::DriverSource& devices) {
   TOWPATH_TRY(const BackendOptions options, BackendOptions::parse(context.params));
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
-  TOWPATH_TRY(RegistrationTable registrations, RegistrationTable::create());
   TOWPATH_TRY(PieceTable pieces, PieceTable::create());
+  TOWPATH_TRY(RegistrationTable registrations, RegistrationTable::create(pieces.file()));
   std::unique_ptr<ShmBackend> backend(new ShmBackend(context, options, devices, std::move(poller),
                                                      std::move(registrations), std::move(pieces)));
   ShmInfo& info = backend->info_;
