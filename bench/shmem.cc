@@ -13,6 +13,7 @@
 #include <towpath/core/format.h>
 #include <towpath/shmem/collectives.h>
 #include <towpath/shmem/context.h>
+#include <towpath/shmem/job.h>
 #include <towpath/sys/clock.h>
 
 #include "bench/harness.h"

@@ -43,7 +43,7 @@ BANS = [
         outside=rf"towpath/core/check\.cc|{TEST}"),
     Ban(r"\bthrow\b", "return error(...); no exception leaves the library but std::bad_alloc",
         outside=rf"{TEST}|towpath/net/openssl_memory\.cc"),
-    Ban(r"\bvolatile\b", "std::atomic, with its partner named", outside=rf"{TEST}|towpath/run/spin_then_wait\.h"),
+    Ban(r"\bvolatile\b", "std::atomic, with its partner named", outside=rf"{TEST}|towpath/run/deadline\.h"),
     Ban(r"GTEST_SKIP\(\)\s*;", "a skipped test says why: GTEST_SKIP() << reason", inside=".*"),
     Ban(r"\bDISABLED_", "mend the test or take it out", inside=".*"),
     Ban(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b", "finish it, or say it in the issue", inside=".*", raw=True),

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <towpath/core/format.h>
+#include <towpath/shmem/world_parts.h>
 
 namespace towpath::openshmem {
 

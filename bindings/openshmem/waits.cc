@@ -47,7 +47,7 @@ bool is_empty(const door_wanted& wanted) {
 
 template <typename Ready>
 void wait(const Ready& ready) {
-  must(process().world().wait_for_write(shmem::CallKind::wait, ready));
+  must(process().world().wait_for_write(ready));
 }
 
 }  // namespace

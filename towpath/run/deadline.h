@@ -2,9 +2,13 @@
 //
 // A point of the clock that the code was given. What waits in the kernel (futex, timer descriptor)
 // takes it as a point of SystemClock, the kernel's; with a ManualClock use the poller
-// and expired().
+// and expired(). Looks and look_for(): polling before that.
 // Thread: immutable.
 #pragma once
+
+#include <cstdint>
+
+#include <sched.h>
 
 #include <towpath/core/clock.h>
 
@@ -34,5 +38,36 @@ class Deadline {
  private:
   Instant at_;
 };
+
+/// How long to look before sleeping.
+struct Looks {
+  std::uint32_t spins = 200;
+  /// After them: give the core to whoever else wants it, and look again. Cheaper than sleeping when
+  /// those who are waited for share the core.
+  std::uint32_t yields = 0;
+};
+
+/// Informs the core that this is a spinning loop.
+inline void cpu_relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+/// Whether `ready()` came true while it was polled; it has its own orders of memory.
+template <typename Ready>
+bool look_for(Ready&& ready, const Looks& looks) {
+  for (std::uint32_t spin = 0; spin < looks.spins; ++spin) {
+    if (ready()) return true;
+    cpu_relax();
+  }
+  for (std::uint32_t yield = 0; yield < looks.yields; ++yield) {
+    if (ready()) return true;
+    sched_yield();
+  }
+  return ready();
+}
 
 }  // namespace towpath::run

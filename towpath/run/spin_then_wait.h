@@ -9,8 +9,6 @@
 #include <cstdint>
 #include <optional>
 
-#include <sched.h>
-
 #include <towpath/run/futex.h>
 
 namespace towpath::run {
@@ -27,36 +25,5 @@ struct SpinOptions {
 /// deadline passed while the word still was `old`.
 std::optional<std::uint32_t> spin_then_wait(const std::atomic<std::uint32_t>& word,
                                             std::uint32_t old, const SpinOptions& options = {});
-
-/// Informs the core that this is a spinning loop.
-inline void cpu_relax() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield" ::: "memory");
-#endif
-}
-
-/// How long to look before sleeping.
-struct Looks {
-  std::uint32_t spins = 200;
-  /// After them: give the core to whoever else wants it, and look again. Cheaper than sleeping when
-  /// those who are waited for share the core.
-  std::uint32_t yields = 0;
-};
-
-/// Whether `ready()` came true while it was polled; it has its own orders of memory.
-template <typename Ready>
-bool look_for(Ready&& ready, const Looks& looks) {
-  for (std::uint32_t spin = 0; spin < looks.spins; ++spin) {
-    if (ready()) return true;
-    cpu_relax();
-  }
-  for (std::uint32_t yield = 0; yield < looks.yields; ++yield) {
-    if (ready()) return true;
-    sched_yield();
-  }
-  return ready();
-}
 
 }  // namespace towpath::run

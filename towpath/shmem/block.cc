@@ -6,6 +6,7 @@
 #include <towpath/core/format.h>
 #include <towpath/shmem/block.h>
 #include <towpath/shmem/gather.h>
+#include <towpath/shmem/world_parts.h>
 
 namespace towpath::shmem {
 namespace {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include <towpath/memory/region.h>
 #include <towpath/shmem/world.h>
@@ -17,6 +18,13 @@ namespace towpath::shmem {
 struct AllocateOptions {
   std::uint64_t alignment = 64;  ///< bytes; a power of two
   bool zeroed = false;           ///< on every PE, before the call returns on any
+};
+
+/// An extent of every PE's heap.
+struct BlockPlace {
+  std::uint32_t slot = 0;  ///< names the block on all PEs while it lives
+  std::uint64_t offset = 0;
+  std::uint64_t size_bytes = 0;
 };
 
 class Block {

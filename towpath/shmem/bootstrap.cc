@@ -1,5 +1,6 @@
 #include <towpath/core/format.h>
 #include <towpath/shmem/bootstrap.h>
+#include <towpath/shmem/job.h>
 
 namespace towpath::shmem {
 Result<JobFiles> obtain(Bootstrap bootstrap) {

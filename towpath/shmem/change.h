@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -19,6 +20,25 @@ enum class ChangeOp : std::uint8_t {
   bit_xor = 6,
 };
 inline constexpr std::uint8_t kChangeOps = 7;
+
+/// A byte of the heap of a PE.
+struct RemoteAddress {
+  std::uint32_t pe = 0;
+  std::uint64_t offset = 0;
+};
+
+/// What is asked of memory again and again; lives as long as what it was made of.
+struct Condition {
+  template <typename Holds>
+  static Condition of(const Holds& holds) noexcept {
+    return {.what = &holds,
+            .answer = [](const void* what) { return (*static_cast<const Holds*>(what))(); }};
+  }
+  bool operator()() const { return answer(what); }
+
+  const void* what;
+  bool (*answer)(const void* what);
+};
 
 /// On a word of 4 or 8 bytes; values are its bits.
 struct Change {

@@ -4,6 +4,7 @@
 
 #include <towpath/shmem/collectives.h>
 #include <towpath/shmem/gather.h>
+#include <towpath/shmem/world_parts.h>
 
 namespace towpath::shmem::internal {
 namespace {

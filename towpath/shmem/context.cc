@@ -1,6 +1,7 @@
 #include <towpath/run/mutex.h>
 #include <towpath/shmem/context.h>
 #include <towpath/shmem/gather.h>
+#include <towpath/shmem/world_parts.h>
 
 namespace towpath::shmem {
 
@@ -51,6 +52,10 @@ Status Context::quiet_on_stream(device::Stream& stream) const {
 Status Context::stream_failure() {
   const run::MutexLock lock(stream_failure_->mutex);
   return std::exchange(stream_failure_->first, Status());
+}
+
+std::uint64_t Context::free_bytes() const noexcept {
+  return world_ ? world_->heap().free_bytes() : 0;
 }
 
 std::vector<int> Context::losses() const { return world_ ? world_->losses() : std::vector<int>(); }

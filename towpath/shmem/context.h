@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include <towpath/core/checked.h>
+#include <towpath/shmem/bootstrap.h>
 #include <towpath/shmem/fence.h>
 #include <towpath/shmem/lock.h>
 #include <towpath/shmem/symmetric_buffer.h>
@@ -118,7 +120,7 @@ class Context {
   memory::Placement heap_placement() const {
     return world_ ? world_->heap_placement() : memory::Placement();
   }
-  std::uint64_t free_bytes() const noexcept { return world_ ? world_->heap().free_bytes() : 0; }
+  std::uint64_t free_bytes() const noexcept;
 
   /// Collective: waits for all, then ends. Idempotent; in a forked child nothing. Errors:
   /// peer_lost, timed_out; it has ended all the same.

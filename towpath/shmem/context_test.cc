@@ -9,6 +9,7 @@
 #include <towpath/memory/testing/recording_registrar.h>
 #include <towpath/shmem/context.h>
 #include <towpath/shmem/testing/pes.h>
+#include <towpath/shmem/world_parts.h>
 
 namespace towpath::shmem {
 namespace {

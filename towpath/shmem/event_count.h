@@ -48,6 +48,9 @@ class BasicEventCount {
     if (has_sleepers()) ring();
   }
 
+  /// How many sleep: what has_sleepers() looks at, for one that keeps its address.
+  const typename Words::Word32& sleepers() const { return sleepers_; }
+
   /// Sleeps once, until a ring, `until`, or for no reason; not at all when `ready()`. Answers what
   /// `ready()` said last: loop until it is true.
   template <typename Ready>

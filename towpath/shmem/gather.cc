@@ -3,6 +3,7 @@
 #include <towpath/core/format.h>
 #include <towpath/shmem/fence.h>
 #include <towpath/shmem/gather.h>
+#include <towpath/shmem/world_parts.h>
 
 namespace towpath::shmem {
 namespace {

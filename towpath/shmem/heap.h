@@ -11,14 +11,9 @@
 
 #include <towpath/core/result.h>
 #include <towpath/memory/free_extents.h>
+#include <towpath/shmem/block.h>
 
 namespace towpath::shmem {
-
-struct BlockPlace {
-  std::uint32_t slot = 0;  ///< names the block on all PEs while it lives
-  std::uint64_t offset = 0;
-  std::uint64_t size_bytes = 0;
-};
 
 struct BlockShape {
   std::uint64_t size_bytes = 0;  ///< at least 1

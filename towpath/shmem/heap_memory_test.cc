@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/shmem/context.h>
+#include <towpath/shmem/job.h>
 #include <towpath/sys/numa_placement.h>
 #include <towpath/sys/shared_pages.h>
 

@@ -238,8 +238,8 @@ Result<Bootstrap> bootstrap_over_hosts(Exchange& exchange, Attendance self) {
 }
 
 Result<Bootstrap> bootstrap_by_id(const UniqueId& id, Attendance self) {
-  SocketBootstrap bootstrap({.places = id.places(),
-                             .token = id.token(),
+  SocketBootstrap bootstrap({.places = places_of(id),
+                             .token = token_of(id),
                              .my_pe = self.my_pe,
                              .pes = self.pes,
                              .timeout = self.timeout});

@@ -12,10 +12,9 @@
 #include <vector>
 
 #include <towpath/core/result.h>
-#include <towpath/memory/host_pages.h>
 #include <towpath/shmem/barrier.h>
+#include <towpath/shmem/bootstrap.h>
 #include <towpath/shmem/call.h>
-#include <towpath/sys/fd.h>
 #include <towpath/sys/mapping.h>
 
 namespace towpath::shmem {
@@ -23,7 +22,6 @@ namespace towpath::shmem {
 inline constexpr std::uint32_t kMaxPes = 1024;
 inline constexpr std::uint32_t kTeamSlots = 1024;    ///< teams at a time, with the predefined ones
 inline constexpr std::uint32_t kBlockSlots = 16384;  ///< symmetric blocks at a time
-inline constexpr std::uint64_t kDefaultHeapBytes = 256 * 1024 * 1024;
 
 enum class PeState : std::uint32_t {
   absent = 0,  ///< has not begun
@@ -119,29 +117,12 @@ class JobView {
   std::uint32_t pes_ = 0;
 };
 
-/// What heaps are made of, and where they lie.
-struct HeapPages {
-  /// Of all heaps of a host; whoever makes them says it. `required`: reserved pages, or an error;
-  /// `best_effort`: transparent ones where the kernel makes them, and never reserved ones, in which
-  /// no variables of programs in C can lie (decision 0023).
-  sys::HugePages huge = sys::HugePages::off;
-  /// The NUMA node of this PE's heap; nothing: as the kernel likes.
-  std::optional<unsigned> node;
-  memory::NodeRule node_rule = memory::NodeRule::best_effort;
-};
-
 struct JobOptions {
   int pes = 1;
   std::uint64_t heap_bytes = kDefaultHeapBytes;  ///< of each PE; used pages only take memory
   /// How many of the PEs are of this host; all, if nothing is said.
   std::optional<int> heaps;
   sys::HugePages huge_pages = sys::HugePages::off;  ///< as HeapPages has it
-};
-
-/// The descriptors of a job: what a PE needs to take part.
-struct JobFiles {
-  sys::Fd control;
-  std::vector<sys::Fd> heaps;  ///< by PE; none for those of other hosts
 };
 
 /// Errors: invalid_argument (PEs, heap), exhausted (descriptors, memory), those of

@@ -5,6 +5,7 @@
 #include <towpath/shmem/fence.h>
 #include <towpath/shmem/lock.h>
 #include <towpath/shmem/queue_lock.h>
+#include <towpath/shmem/world_parts.h>
 
 namespace towpath::shmem {
 namespace {

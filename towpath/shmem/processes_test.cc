@@ -10,6 +10,7 @@
 
 #include <towpath/run/eventually.h>
 #include <towpath/shmem/collectives.h>
+#include <towpath/shmem/job.h>
 #include <towpath/shmem/testing/pes.h>
 #include <towpath/sys/process.h>
 #include <towpath/sys/testing/child.h>

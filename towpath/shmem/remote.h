@@ -22,25 +22,6 @@
 
 namespace towpath::shmem {
 
-/// A byte of the heap of a PE.
-struct RemoteAddress {
-  std::uint32_t pe = 0;
-  std::uint64_t offset = 0;
-};
-
-/// What is asked of memory again and again; lives as long as what it was made of.
-struct Condition {
-  template <typename Holds>
-  static Condition of(const Holds& holds) noexcept {
-    return {.what = &holds,
-            .answer = [](const void* what) { return (*static_cast<const Holds*>(what))(); }};
-  }
-  bool operator()() const { return answer(what); }
-
-  const void* what;
-  bool (*answer)(const void* what);
-};
-
 /// A member of a team came to a gathering: what other hosts must hear.
 struct ArrivalNews {
   std::uint32_t slot = 0;

@@ -237,15 +237,13 @@ class SymmetricBuffer {
   Result<T> wait_until(std::uint64_t index, Wanted<T> wanted) const requires kHasAtomics {
     TOWPATH_TRY(check_index(index));
     T seen{};
-    TOWPATH_TRY(
-        world_->wait_for_write(CallKind::wait, [&] { return is_as_wanted(index, wanted, seen); }));
+    TOWPATH_TRY(world_->wait_for_write([&] { return is_as_wanted(index, wanted, seen); }));
     return seen;
   }
   Status wait_until_all(std::span<const std::uint64_t> indexes,
                         Wanted<T> wanted) const requires kHasAtomics {
     TOWPATH_TRY(check_indexes(indexes));
-    return world_->wait_for_write(CallKind::wait,
-                                  [&] { return count(indexes, wanted) == indexes.size(); });
+    return world_->wait_for_write([&] { return count(indexes, wanted) == indexes.size(); });
   }
   /// One that is as wanted: a place in `indexes`. Nothing when there are none. Calls again and
   /// again answer each that is as wanted, by turns.
@@ -253,7 +251,7 @@ class SymmetricBuffer {
                                                     Wanted<T> wanted) const requires kHasAtomics {
     TOWPATH_TRY(check_indexes(indexes));
     std::optional<std::size_t> found;
-    TOWPATH_TRY(world_->wait_for_write(CallKind::wait, [&] {
+    TOWPATH_TRY(world_->wait_for_write([&] {
       found = any(indexes, wanted);
       return found.has_value() || indexes.empty();
     }));
@@ -264,7 +262,7 @@ class SymmetricBuffer {
                                                    Wanted<T> wanted) const requires kHasAtomics {
     TOWPATH_TRY(check_indexes(indexes));
     std::vector<std::size_t> places;
-    TOWPATH_TRY(world_->wait_for_write(CallKind::wait, [&] {
+    TOWPATH_TRY(world_->wait_for_write([&] {
       places = some(indexes, wanted);
       return !places.empty() || indexes.empty();
     }));

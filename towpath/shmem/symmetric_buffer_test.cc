@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <towpath/device/host/host_driver.h>
+#include <towpath/shmem/job.h>
+#include <towpath/shmem/remote.h>
 #include <towpath/shmem/symmetric_buffer.h>
 #include <towpath/shmem/testing/pes.h>
+#include <towpath/sys/clock.h>
 
 namespace towpath::shmem {
 namespace {

@@ -5,6 +5,7 @@
 #include <towpath/shmem/gather.h>
 #include <towpath/shmem/team.h>
 #include <towpath/shmem/team_slots.h>
+#include <towpath/shmem/world_parts.h>
 
 namespace towpath::shmem {
 namespace {
@@ -111,6 +112,9 @@ Team Team::agreed(const std::shared_ptr<World>& world, std::uint32_t slot,
                   std::vector<std::int32_t> pes) {
   return Team(world, enter(*world, slot, std::move(pes)));
 }
+
+Team::Team(std::shared_ptr<World> world, const TeamView& view)
+    : world_(std::move(world)), slot_(view.slot), serial_(view.serial) {}
 
 Team Team::from_raw(std::shared_ptr<World> world, std::int32_t raw) {
   if (world == nullptr || raw < 0) return {};

@@ -72,8 +72,7 @@ class Team {
   const std::shared_ptr<World>& world() const noexcept { return world_; }
 
  private:
-  Team(std::shared_ptr<World> world, const TeamView& view)
-      : world_(std::move(world)), slot_(view.slot), serial_(view.serial) {}
+  Team(std::shared_ptr<World> world, const TeamView& view);
 
   std::shared_ptr<World> world_;
   std::uint32_t slot_ = 0;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <towpath/shmem/job.h>
 #include <towpath/shmem/team.h>
 #include <towpath/shmem/testing/pes.h>
 

@@ -13,6 +13,8 @@
 #include <towpath/net/endpoint.h>
 #include <towpath/run/deadline.h>
 #include <towpath/run/poller.h>
+#include <towpath/shmem/job.h>
+#include <towpath/shmem/socket_bootstrap.h>
 #include <towpath/shmem/unique_id.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/local_socket.h>
@@ -290,8 +292,8 @@ Result<UniqueId> UniqueId::from_raw(const Raw& raw) {
                "pass all 128 bytes of UniqueId::create()");
 }
 
-std::vector<net::Address> UniqueId::places() const {
-  const Layout layout = layout_of(*this);
+std::vector<net::Address> places_of(const UniqueId& id) {
+  const Layout layout = layout_of(id);
   std::vector<net::Address> places{
       sys::LocalAddress{.name = cat("towpath-shmem-meeting-", hex(layout.name)), .abstract = true}};
   for (const std::uint16_t port : layout.ports)
@@ -301,8 +303,8 @@ std::vector<net::Address> UniqueId::places() const {
   return places;
 }
 
-net::Token UniqueId::token() const {
-  const Layout layout = layout_of(*this);
+net::Token token_of(const UniqueId& id) {
+  const Layout layout = layout_of(id);
   auto token = net::Token::make(cat(hex(layout.secret[0]), hex(layout.secret[1])));
   TOWPATH_CHECK(token.ok(), "a token of 16 bytes and more");
   return *std::move(token);

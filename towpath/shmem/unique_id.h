@@ -19,15 +19,13 @@
 #include <array>
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
-#include <towpath/net/address.h>
-#include <towpath/net/token.h>
-#include <towpath/shmem/job.h>
 
 namespace towpath::shmem {
+
+struct JobFiles;
 
 struct UniqueIdOptions {
   bool for_this_host = false;  ///< all PEs are here: no addresses
@@ -45,10 +43,6 @@ class UniqueId {
   /// version).
   static Result<UniqueId> from_raw(const Raw& raw);
   const Raw& raw() const noexcept { return raw_; }
-
-  /// Where PE 0 is met, and the secret for it.
-  std::vector<net::Address> places() const;
-  net::Token token() const;
 
  private:
   explicit UniqueId(const Raw& raw) noexcept : raw_(raw) {}

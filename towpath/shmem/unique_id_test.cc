@@ -7,6 +7,8 @@
 #include <towpath/core/format.h>
 #include <towpath/net/endpoint.h>
 #include <towpath/run/eventually.h>
+#include <towpath/shmem/job.h>
+#include <towpath/shmem/socket_bootstrap.h>
 #include <towpath/shmem/testing/pes.h>
 #include <towpath/shmem/unique_id.h>
 #include <towpath/sys/local_socket.h>
@@ -23,7 +25,7 @@ TEST(UniqueIdTest, bytes_make_the_round) {
 
 TEST(UniqueIdTest, it_holds_where_pe_0_is_met) {
   const UniqueId id = UniqueId::create();
-  const auto places = id.places();
+  const auto places = places_of(id);
   ASSERT_GE(places.size(), 1u);
   EXPECT_TRUE(net::is_local(places[0]));
   const auto own = net::own_endpoints();
@@ -34,11 +36,11 @@ TEST(UniqueIdTest, it_holds_where_pe_0_is_met) {
     EXPECT_EQ(place.host, net::to_address((*own)[i]).host);
     EXPECT_GE(place.port, 20'000);
   }
-  EXPECT_EQ(UniqueId::from_raw(id.raw())->places(), places);
-  EXPECT_TRUE(UniqueId::from_raw(id.raw())->token().secret() == id.token().secret());
-  EXPECT_FALSE(UniqueId::create().token().secret() == id.token().secret());
-  EXPECT_EQ(UniqueId::create({.for_this_host = true, .interface = {}}).places().size(), 1u);
-  EXPECT_EQ(UniqueId::create({.interface = "none"}).places().size(), 1u);
+  EXPECT_EQ(places_of(*UniqueId::from_raw(id.raw())), places);
+  EXPECT_TRUE(token_of(*UniqueId::from_raw(id.raw())).secret() == token_of(id).secret());
+  EXPECT_FALSE(token_of(UniqueId::create()).secret() == token_of(id).secret());
+  EXPECT_EQ(places_of(UniqueId::create({.for_this_host = true, .interface = {}})).size(), 1u);
+  EXPECT_EQ(places_of(UniqueId::create({.interface = "none"})).size(), 1u);
 }
 
 TEST(UniqueIdTest, separate_pes_meet_by_it) {

@@ -9,8 +9,7 @@
 #include <towpath/shmem/heap_memory.h>
 #include <towpath/shmem/hosts.h>
 #include <towpath/shmem/stopped_pes.h>
-#include <towpath/shmem/world.h>
-#include <towpath/sys/fork_mark.h>
+#include <towpath/shmem/world_parts.h>
 #include <towpath/sys/process.h>
 
 namespace towpath::shmem {
@@ -65,13 +64,11 @@ const char* how_it_ended(const PeRecord& record, bool is_here) noexcept {
 }  // namespace
 
 World::World(Private, JobView job, const WorldOptions& options)
-    : fork_mark_(std::make_unique<sys::ForkMark>()),
-      job_(std::move(job)),
-      timeouts_(options.timeouts),
-      looks_(options.looks.value_or(looks_for(job_.pes()))),
-      teams_(kTeamSlots),
-      heap_(std::make_unique<Heap>(heap_bytes(), kBlockSlots)),
-      released_(kBlockSlots / 64) {}
+    : parts_(std::make_unique<Parts>(std::move(job), options.timeouts)),
+      pes_(parts_->job.pes()),
+      heap_bytes_(parts_->job.header().heap_bytes),
+      sleepers_(reinterpret_cast<const std::byte*>(&parts_->job.pe(0).event_count.sleepers())),
+      looks_(options.looks.value_or(looks_for(pes_))) {}
 
 Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptions& options) {
   if (bootstrap.unique_id && bootstrap.pes > 1) {
@@ -95,10 +92,12 @@ Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptio
                                              " heaps, of a job of ", job.pes(), " PEs"));
   auto world = std::make_shared<World>(Private{}, std::move(job), options);
   world->my_pe_ = static_cast<std::uint32_t>(my_pe);
-  world->hosts_ = remote != nullptr ? std::move(hosts) : std::vector<std::uint32_t>(world->pes());
-  world->remote_ = std::move(remote);
-  world->awaited_.resize(world->pes());
-  std::iota(world->awaited_.begin(), world->awaited_.end(), 0);
+  world->parts_->hosts =
+      remote != nullptr ? std::move(hosts) : std::vector<std::uint32_t>(world->pes());
+  world->parts_->remote = std::move(remote);
+  world->has_others_ = world->parts_->remote != nullptr;
+  world->parts_->awaited.resize(world->pes());
+  std::iota(world->parts_->awaited.begin(), world->parts_->awaited.end(), 0);
   TOWPATH_TRY(world->map_heaps(std::move(files), pages));
   TOWPATH_TRY(world->meet());
   TOWPATH_TRY(world->watch_others());
@@ -109,10 +108,21 @@ Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptio
 World::~World() {
   leave();
   // A forked child lets go of nothing: it has no thread to stop, and the connections are the PE's.
-  if (is_inherited()) (void)remote_.release();
+  if (is_inherited()) (void)new std::shared_ptr<Remote>(std::move(parts_->remote));
 }
 
-bool World::is_inherited() const noexcept { return fork_mark_->is_inherited(); }
+const memory::Placement& World::heap_placement() const noexcept { return parts_->placement; }
+int World::heap_fd() const noexcept { return parts_->heap_fd.get(); }
+
+void World::ring(std::uint32_t pe) const noexcept { parts_->job.pe(pe).event_count.ring(); }
+void World::quiet_remote() const noexcept {
+  if (!is_inherited()) parts_->remote->quiet();
+}
+bool World::is_whole_far(ConstByteSpan element, const Condition& holds) const {
+  return is_inherited() || parts_->remote->is_whole(element, holds);
+}
+
+bool World::is_inherited() const noexcept { return parts_->fork_mark.is_inherited(); }
 
 Status World::check_process() const {
   if (!is_inherited()) return {};
@@ -122,42 +132,45 @@ Status World::check_process() const {
 }
 
 void World::end_all(int status) const noexcept {
-  job_.end_with(status);
-  if (remote_ != nullptr && !is_inherited()) remote_->end_all(status);
+  parts_->job.end_with(status);
+  if (parts_->remote != nullptr && !is_inherited()) parts_->remote->end_all(status);
 }
 
 void World::finish() noexcept {
   if (is_inherited() || open_pes_.exchange(0) == 0) return;
-  job_.pe(my_pe_).state.store(static_cast<std::uint32_t>(PeState::finalized));
-  if (remote_ != nullptr) remote_->close(PeState::finalized);
+  parts_->job.pe(my_pe_).state.store(static_cast<std::uint32_t>(PeState::finalized));
+  if (parts_->remote != nullptr) parts_->remote->close(PeState::finalized);
 }
 
 void World::leave() noexcept {
   if (is_inherited() || open_pes_.exchange(0) == 0) return;
-  job_.mark(my_pe_, PeState::left);
-  if (remote_ != nullptr) remote_->close(PeState::left);
+  parts_->job.mark(my_pe_, PeState::left);
+  if (parts_->remote != nullptr) parts_->remote->close(PeState::left);
 }
 
 /// Of the descriptors the own heap's is kept: mappings need none, and a job has many.
 Status World::map_heaps(JobFiles files, const HeapPages& pages) {
-  heaps_.resize(pes());
+  parts_->heaps.resize(pes());
   for (std::uint32_t pe = 0; pe < pes(); ++pe) {
-    if (hosts_[pe] != hosts_[my_pe_]) continue;
+    if (parts_->hosts[pe] != parts_->hosts[my_pe_]) continue;
     void* const at = pe == my_pe_ ? reinterpret_cast<void*>(kSymmetricBase) : nullptr;
-    TOWPATH_TRY(heaps_[pe], map_heap(job_.header(), {.fd = files.heaps[pe].get(), .at = at}));
+    TOWPATH_TRY(parts_->heaps[pe],
+                map_heap(parts_->job.header(), {.fd = files.heaps[pe].get(), .at = at}));
   }
-  heap_fd_ = std::move(files.heaps[my_pe_]);
-  TOWPATH_TRY(placement_, place_heaps(job_.header(), heaps_, heaps_[my_pe_].bytes(), pages));
+  heap_base_ = parts_->heaps[my_pe_].data();
+  parts_->heap_fd = std::move(files.heaps[my_pe_]);
+  TOWPATH_TRY(parts_->placement, place_heaps(parts_->job.header(), parts_->heaps,
+                                             parts_->heaps[my_pe_].bytes(), pages));
   for (std::uint32_t pe = 0; pe < pes(); ++pe)
-    shifts_.push_back(hosts_[pe] == hosts_[my_pe_]
-                          ? address_of(heaps_[pe].data()) - address_of(heap_base())
+    shifts_.push_back(parts_->hosts[pe] == parts_->hosts[my_pe_]
+                          ? address_of(parts_->heaps[pe].data()) - address_of(heap_base())
                           : kFar);
   return {};
 }
 
 /// Says that this PE is here, and waits for all others to say so.
 Status World::meet() {
-  PeRecord& mine = job_.pe(my_pe_);
+  PeRecord& mine = parts_->job.pe(my_pe_);
   TOWPATH_TRY(const std::uint64_t started, sys::process_start_time(::getpid()));
   // The number of a process that has begun stays: by it the others watch that one.
   std::uint32_t nobody = 0;
@@ -172,21 +185,22 @@ Status World::meet() {
     return error(Code::already_exists, cat("PE ", my_pe_, " of this job has begun before"),
                  "start each PE once");
   open_pes_ = pes();  // from here on, going away is leaving
-  if (remote_ != nullptr)
-    TOWPATH_TRY(remote_->start({.job = &job_,
-                                .my_pe = my_pe_,
-                                .heap = {heap_base(), static_cast<std::size_t>(heap_bytes())}}));
-  const run::Deadline end = run::Deadline::after(clock_, timeouts_.to_start);
+  if (parts_->remote != nullptr)
+    TOWPATH_TRY(
+        parts_->remote->start({.job = &parts_->job,
+                               .my_pe = my_pe_,
+                               .heap = {heap_base(), static_cast<std::size_t>(heap_bytes())}}));
+  const run::Deadline end = run::Deadline::after(parts_->clock, parts_->timeouts.to_start);
   for (std::uint32_t pe = 0; pe < pes(); ++pe) nudge(pe);
   for (std::uint32_t pe = 0; pe < pes(); ++pe) {
-    PeRecord& other = job_.pe(pe);
+    PeRecord& other = parts_->job.pe(pe);
     const auto has_begun = [&] { return state_of(other) != PeState::absent; };
     while (!has_begun()) {
-      const run::Deadline slice = run::Deadline::after(clock_, kSlice);
+      const run::Deadline slice = run::Deadline::after(parts_->clock, kSlice);
       // On the own bell: those who come later ring it.
       (void)mine.event_count.doze(has_begun, run::Deadline::earlier(slice, end));
-      if (end.expired(clock_) && !has_begun())
-        return error(Code::timed_out, whereabouts(awaited_), "start all PEs of the job");
+      if (end.expired(parts_->clock) && !has_begun())
+        return error(Code::timed_out, whereabouts(parts_->awaited), "start all PEs of the job");
     }
     if (is_over(state_of(other)))
       return error(Code::peer_lost,
@@ -196,37 +210,42 @@ Status World::meet() {
 }
 
 Status World::watch_others() {
-  processes_.resize(pes());
+  parts_->processes.resize(pes());
   for (std::uint32_t pe = 0; pe < pes(); ++pe) {
-    const PeRecord& record = job_.pe(pe);
+    const PeRecord& record = parts_->job.pe(pe);
     const auto pid = static_cast<pid_t>(record.pid.load(std::memory_order_relaxed));
     if (pid == ::getpid() || !is_here(pe))
       continue;  // a PE in a thread, or for the engine to watch
     auto process = watch(record);
     if (process.code() == Code::peer_lost) {
-      job_.mark(pe, PeState::lost);
+      parts_->job.mark(pe, PeState::lost);
       continue;
     }
-    TOWPATH_TRY(processes_[pe], std::move(process));
+    TOWPATH_TRY(parts_->processes[pe], std::move(process));
   }
   return {};
 }
 
-Status World::wait_asleep(EventCount& event_count, Condition ready,
+Status World::wait_longer(const Condition& ready) {
+  const Doing doing(*this, CallKind::wait, 0);
+  return wait(parts_->job.pe(my_pe_).event_count, ready, parts_->awaited);
+}
+
+Status World::wait_asleep(EventCount& event_count, const Condition& ready,
                           std::span<const std::int32_t> awaited) {
-  const run::Deadline end = timeouts_.to_wait == Duration::max()
+  const run::Deadline end = parts_->timeouts.to_wait == Duration::max()
                                 ? run::Deadline::never()
-                                : run::Deadline::after(clock_, timeouts_.to_wait);
-  StoppedPes stopped(timeouts_.with_stopped);
+                                : run::Deadline::after(parts_->clock, parts_->timeouts.to_wait);
+  StoppedPes stopped(parts_->timeouts.with_stopped);
   while (true) {
-    const run::Deadline slice = run::Deadline::after(clock_, kSlice);
+    const run::Deadline slice = run::Deadline::after(parts_->clock, kSlice);
     if (event_count.doze(ready, run::Deadline::earlier(slice, end))) return {};
-    const auto given_up =
-        stopped.look(clock_.now(), awaited, [this](std::uint32_t pe) { return is_stopped(pe); });
-    if (given_up) job_.mark(*given_up, PeState::stopped);
+    const auto given_up = stopped.look(parts_->clock.now(), awaited,
+                                       [this](std::uint32_t pe) { return is_stopped(pe); });
+    if (given_up) parts_->job.mark(*given_up, PeState::stopped);
     if (Status mine = check_mine(); !mine.ok()) return ready() ? Status() : mine;
     if (Status lost = lost_among(awaited, true); !lost.ok()) return ready() ? Status() : lost;
-    if (end.expired(clock_)) {
+    if (end.expired(parts_->clock)) {
       if (ready()) return {};
       return error(Code::timed_out, whereabouts(awaited), "see what those PEs are doing");
     }
@@ -234,16 +253,16 @@ Status World::wait_asleep(EventCount& event_count, Condition ready,
 }
 
 bool World::has_ended(std::uint32_t pe, bool look) const {
-  const PeRecord& record = job_.pe(pe);
+  const PeRecord& record = parts_->job.pe(pe);
   if (is_over(state_of(record))) return true;
-  if (!look || !processes_[pe] || !sys::has_ended(processes_[pe])) return false;
-  job_.mark(pe, PeState::lost);
+  if (!look || !parts_->processes[pe] || !sys::has_ended(parts_->processes[pe])) return false;
+  parts_->job.mark(pe, PeState::lost);
   return true;
 }
 
 bool World::is_stopped(std::uint32_t pe) const {
-  if (!processes_[pe] || is_over(state_of(job_.pe(pe)))) return false;
-  const auto pid = static_cast<pid_t>(job_.pe(pe).pid.load(std::memory_order_relaxed));
+  if (!parts_->processes[pe] || is_over(state_of(parts_->job.pe(pe)))) return false;
+  const auto pid = static_cast<pid_t>(parts_->job.pe(pe).pid.load(std::memory_order_relaxed));
   const auto stopped = sys::process_is_stopped(pid);
   return stopped.ok() && *stopped;
 }
@@ -258,12 +277,12 @@ Status World::given_up() const {
 
 Status World::lost_among(std::span<const std::int32_t> pes, bool look) const {
   // Acquire: pairs with mark(), which changes the state before.
-  if (!look && job_.header().losses.load(std::memory_order_acquire) == 0) return {};
+  if (!look && parts_->job.header().losses.load(std::memory_order_acquire) == 0) return {};
   std::string ended;
   for (const std::int32_t pe : pes) {
     const auto index = static_cast<std::uint32_t>(pe);
     if (index == my_pe_ || !has_ended(index, look)) continue;
-    const PeRecord& record = job_.pe(index);
+    const PeRecord& record = parts_->job.pe(index);
     ended +=
         cat(ended.empty() ? "PE " : ", PE ", pe, " (process ",
             record.pid.load(std::memory_order_relaxed),
@@ -278,8 +297,8 @@ std::vector<std::uint32_t> World::doors_to(std::span<const std::int32_t> members
   std::vector<std::uint32_t> doors, hosts;
   for (const std::int32_t member : members) {
     const auto pe = static_cast<std::uint32_t>(member);
-    if (is_here(pe) || std::ranges::count(hosts, hosts_[pe]) != 0) continue;
-    hosts.push_back(hosts_[pe]);
+    if (is_here(pe) || std::ranges::count(hosts, parts_->hosts[pe]) != 0) continue;
+    hosts.push_back(parts_->hosts[pe]);
     doors.push_back(pe);
   }
   return doors;
@@ -288,7 +307,7 @@ std::vector<std::uint32_t> World::doors_to(std::span<const std::int32_t> members
 Status World::read(RemoteAddress from, ByteSpan into) const {
   if (!is_here(from.pe)) {
     TOWPATH_TRY(check_process());
-    return remote_->get(from, into);
+    return parts_->remote->get(from, into);
   }
   copy_bytes(into.data(), heap_of(from.pe) + from.offset, into.size());
   return {};
@@ -297,7 +316,7 @@ Status World::read(RemoteAddress from, ByteSpan into) const {
 Status World::write(RemoteAddress to, ConstByteSpan bytes) const {
   if (!is_here(to.pe)) {
     TOWPATH_TRY(check_process());
-    return remote_->put(to, bytes);
+    return parts_->remote->put(to, bytes);
   }
   copy_bytes(heap_of(to.pe) + to.offset, bytes.data(), bytes.size());
   return {};
@@ -306,7 +325,7 @@ Status World::write(RemoteAddress to, ConstByteSpan bytes) const {
 Result<std::uint64_t> World::change(RemoteAddress at, const Change& what) const {
   if (!is_here(at.pe)) {
     TOWPATH_TRY(check_process());
-    return remote_->change(at, what);
+    return parts_->remote->change(at, what);
   }
   const std::uint64_t before = apply(heap_of(at.pe) + at.offset, what);
   nudge(at.pe);
@@ -316,7 +335,7 @@ Result<std::uint64_t> World::change(RemoteAddress at, const Change& what) const 
 Status World::post(RemoteAddress at, const Change& what) const {
   if (is_here(at.pe)) return change(at, what).status();
   TOWPATH_TRY(check_process());
-  return remote_->post(at, what);
+  return parts_->remote->post(at, what);
 }
 
 std::vector<int> World::losses() const {
@@ -327,7 +346,7 @@ std::vector<int> World::losses() const {
 }
 
 void World::forget_losses() {
-  std::erase_if(awaited_, [this](std::int32_t pe) {
+  std::erase_if(parts_->awaited, [this](std::int32_t pe) {
     return has_ended(static_cast<std::uint32_t>(pe), true);
   });
 }
@@ -337,7 +356,7 @@ std::string World::whereabouts(std::span<const std::int32_t> awaited) const {
   for (const std::int32_t pe : awaited) {
     const auto index = static_cast<std::uint32_t>(pe);
     if (index == my_pe_) continue;
-    const PeRecord& record = job_.pe(index);
+    const PeRecord& record = parts_->job.pe(index);
     out += cat(out.empty() ? "waited for PE " : ", PE ", pe, " (");
     if (state_of(record) == PeState::absent) {
       out += "has not begun)";

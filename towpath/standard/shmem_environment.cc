@@ -7,6 +7,7 @@
 #include <fcntl.h>
 
 #include <towpath/core/format.h>
+#include <towpath/shmem/job.h>
 #include <towpath/standard/settings.h>
 #include <towpath/standard/shmem_environment.h>
 #include <towpath/standard/stderr_sink.h>

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/core/format.h>
+#include <towpath/shmem/job.h>
 #include <towpath/standard/shmem_start.h>
 #include <towpath/sys/temporary_directory.h>
 

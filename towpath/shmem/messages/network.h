@@ -13,9 +13,7 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
-#include <towpath/net/tls/tls_certificates.h>
-#include <towpath/net/ucx/ucx_options.h>
-#include <towpath/telemetry/log.h>
+#include <towpath/shmem/bootstrap.h>
 
 namespace towpath::net {
 class MessageListener;
@@ -24,26 +22,9 @@ class MessageWorker;
 
 namespace towpath::shmem {
 
-struct Heartbeat {
-  Duration every = std::chrono::seconds(1);
-  Duration timeout = std::chrono::seconds(5);  ///< of a PE that says nothing
-};
-
-enum class NetworkEngine : std::uint8_t { tcp, ucx };
 std::string_view to_string(NetworkEngine engine) noexcept;
 /// Its name, or nothing of an empty one. Errors: invalid_argument.
 Result<std::optional<NetworkEngine>> parse_engine(std::string_view name);
-
-struct NetworkOptions {
-  /// Nothing: UCX where all PEs have RDMA, else TCP.
-  std::optional<NetworkEngine> engine;
-  bool has_rdma = false;   ///< this PE's host has an adapter, and this process may use it
-  bool encrypted = false;  ///< all bytes in TLS 1.3, which UCX does not speak
-  net::TlsCertificates certificates;  ///< by which it is; empty: by keys that the PEs exchange
-  net::UcxOptions ucx;
-  Heartbeat heartbeat;
-  telemetry::Log log;  ///< who was refused
-};
 
 /// What one PE says to the others of its NetworkOptions.
 struct NetworkWish {

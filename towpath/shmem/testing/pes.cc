@@ -9,6 +9,7 @@
 #include <towpath/core/format.h>
 #include <towpath/net/ucx/testing/real_ucx.h>
 #include <towpath/shmem/hosts.h>
+#include <towpath/shmem/job.h>
 #include <towpath/shmem/testing/pes.h>
 
 namespace towpath::shmem::testing {
