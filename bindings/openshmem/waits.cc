@@ -1,6 +1,6 @@
 // Waits and tests for elements of this PE that others write, and locks.
-#include <towpath/shmem/compare.h>
-#include <towpath/shmem/lock.h>
+#include <towpath/shmem/change.h>
+#include <towpath/shmem/context.h>
 
 #include "bindings/openshmem/process.h"
 

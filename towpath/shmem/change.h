@@ -1,6 +1,6 @@
-// Change: an atomic operation on one word, as a value: what is done at once to a word of this host,
-// and what is sent to the PE that has it.
-// Thread: immutable.
+// What is done to words and bytes of heaps. Change: an atomic operation on one word, as a value:
+// what is done at once to a word of this host, and what is sent to the PE that has it. Compare:
+// what is asked of a word. Then copies, and fences. Thread: any; values.
 #pragma once
 
 #include <atomic>
@@ -92,5 +92,62 @@ Change change_of(T operand, T expected = {}) noexcept {
           .operand = bits_of(operand),
           .expected = bits_of(expected)};
 }
+
+/// What wait_until() and test() ask of a value. The numbers are those of OpenSHMEM's
+/// implementations, for the C doors.
+enum class Compare : std::uint8_t {
+  equal = 0,
+  not_equal = 1,
+  greater = 2,
+  less_equal = 3,
+  less = 4,
+  greater_equal = 5,
+};
+
+template <typename T>
+constexpr bool holds(T value, Compare compare, T limit) noexcept {
+  switch (compare) {
+    case Compare::equal: return value == limit;
+    case Compare::not_equal: return value != limit;
+    case Compare::greater: return value > limit;
+    case Compare::less_equal: return value <= limit;
+    case Compare::less: return value < limit;
+    case Compare::greater_equal: return value >= limit;
+  }
+  return false;
+}
+
+// Copies between heaps: small ones are inlined; very large ones go past the cache, since neither
+// side would find them there anyway.
+
+/// From here on copy_bytes() writes past the cache; measured in bench/shmem.cc.
+inline constexpr std::uint64_t kStreamBytes = 8ULL << 20U;
+
+/// As memcpy(3), with streaming stores. The bytes are visible to others after the next store that
+/// is, as with ordinary stores.
+void stream_bytes(std::byte* to, const std::byte* from, std::uint64_t count) noexcept;
+
+inline void copy_bytes(void* to, const void* from, std::uint64_t count) noexcept {
+  if (count >= kStreamBytes) [[unlikely]]
+    return stream_bytes(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), count);
+  if (count != 0) std::memmove(to, from, count);
+}
+
+/// Fences, in a form that ThreadSanitizer follows: it does not know std::atomic_thread_fence, and
+/// g++ refuses to compile one under it. There, all fences meet at one word, which orders more than
+/// asked: what TSan then reports is a race all the same.
+///
+/// It knows words by address, too. Threads that act as PEs have a mapping of the segment each, so
+/// an order that comes by another PE's mapping, or by UCX, is none to it. Where a PE and its
+/// transport (the thread that brings what other hosts send) meet by such a way, both fence: free on
+/// x86-64, where these orders cost no instruction. Thread: any.
+#if defined(__SANITIZE_THREAD__)
+inline std::atomic<unsigned> fences{0};
+inline void thread_fence(std::memory_order) noexcept {
+  fences.fetch_add(1, std::memory_order_seq_cst);
+}
+#else
+inline void thread_fence(std::memory_order order) noexcept { std::atomic_thread_fence(order); }
+#endif
 
 }  // namespace towpath::shmem

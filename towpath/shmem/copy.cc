@@ -1,4 +1,4 @@
-#include <towpath/shmem/copy.h>
+#include <towpath/shmem/change.h>
 
 #if defined(__x86_64__)
 #include <emmintrin.h>

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <towpath/shmem/fair_start.h>
+#include <towpath/shmem/world.h>
 
 namespace towpath::shmem {
 namespace {

@@ -1,7 +1,7 @@
 #include <vector>
 
 #include <towpath/core/format.h>
-#include <towpath/shmem/fence.h>
+#include <towpath/shmem/change.h>
 #include <towpath/shmem/gather.h>
 #include <towpath/shmem/world_parts.h>
 
@@ -98,7 +98,7 @@ Status gather(World& world, TeamView& team, const Arrival& arrival) {
       return team.broken;
     }
   }
-  thread_fence(std::memory_order_acquire);  // pairs with the transports' (fence.h)
+  thread_fence(std::memory_order_acquire);  // pairs with the transports' (change.h)
   return barrier.differed_in(round) ? mismatch(world, team, mine) : Status();
 }
 

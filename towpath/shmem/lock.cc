@@ -2,8 +2,8 @@
 #include <utility>
 
 #include <towpath/core/format.h>
-#include <towpath/shmem/fence.h>
-#include <towpath/shmem/lock.h>
+#include <towpath/shmem/change.h>
+#include <towpath/shmem/context.h>
 #include <towpath/shmem/queue_lock.h>
 #include <towpath/shmem/world_parts.h>
 
@@ -83,7 +83,7 @@ class HeapNodes {
 Status acquire_lock(World& world, std::uint64_t offset) {
   HeapNodes nodes(world, offset);
   const Status acquired = QueueLock(nodes, world.my_pe()).acquire();
-  thread_fence(std::memory_order_acquire);  // pairs with the transports' (fence.h)
+  thread_fence(std::memory_order_acquire);  // pairs with the transports' (change.h)
   return acquired;
 }
 

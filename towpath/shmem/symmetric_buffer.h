@@ -31,8 +31,6 @@
 #include <towpath/device/stream.h>
 #include <towpath/shmem/block.h>
 #include <towpath/shmem/change.h>
-#include <towpath/shmem/compare.h>
-#include <towpath/shmem/copy.h>
 
 namespace towpath::shmem {
 

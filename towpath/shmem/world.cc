@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <towpath/core/format.h>
-#include <towpath/shmem/copy.h>
 #include <towpath/shmem/heap_memory.h>
 #include <towpath/shmem/hosts.h>
 #include <towpath/shmem/stopped_pes.h>

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include <towpath/core/format.h>
-#include <towpath/shmem/fence.h>
+#include <towpath/shmem/change.h>
 #include <towpath/shmem/messages/links.h>
 #include <towpath/sys/random.h>
 

@@ -4,7 +4,7 @@
 
 #include <towpath/core/checked.h>
 #include <towpath/core/format.h>
-#include <towpath/shmem/fence.h>
+#include <towpath/shmem/change.h>
 #include <towpath/shmem/messages/links.h>
 #include <towpath/shmem/team_slots.h>
 
