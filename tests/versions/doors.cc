@@ -26,10 +26,10 @@
 #include <towpath/net/session/handshake.h>
 #include <towpath/rendezvous/etcd_cipher.h>
 #include <towpath/rendezvous/frame.h>
+#include <towpath/shmem/bootstrap.h>
 #include <towpath/shmem/bootstrap_words.h>
 #include <towpath/shmem/job.h>
 #include <towpath/shmem/messages/frames.h>
-#include <towpath/shmem/unique_id.h>
 #include <towpath/telemetry/flight_log.h>
 #include <towpath/telemetry/flight_recorder.h>
 #include <towpath/wire/envelope.h>

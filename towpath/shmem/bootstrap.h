@@ -1,11 +1,14 @@
-// Bootstrap: how a PE finds its job. A value: the environment is read above
+// Bootstrap: how a PE finds its job, perhaps by a UniqueId. A value: the environment is read above
 // (standard/shmem_environment.h).
 // Thread: none of its own.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <towpath/core/clock.h>
@@ -14,7 +17,6 @@
 #include <towpath/net/tls/tls_certificates.h>
 #include <towpath/net/ucx/ucx_options.h>
 #include <towpath/run/deadline.h>
-#include <towpath/shmem/unique_id.h>
 #include <towpath/sys/fd.h>
 #include <towpath/sys/huge_pages.h>
 #include <towpath/telemetry/log.h>
@@ -24,6 +26,31 @@ namespace towpath::shmem {
 class Remote;
 
 inline constexpr std::uint64_t kDefaultHeapBytes = 256 * 1024 * 1024;
+
+struct UniqueIdOptions {
+  bool for_this_host = false;  ///< all PEs are here: no addresses
+  std::string interface;  ///< whose addresses to report; empty: of all, as far as there is room
+};
+
+/// 128 bytes by which PEs that were started separately find each other. One PE makes it, the bytes
+/// travel verbatim by whatever means, and every PE passes them to its bootstrap. They hold where PE
+/// 0 is met: a name on its host, addresses and ports of that host, and a secret. Thread: immutable.
+class UniqueId {
+ public:
+  using Raw = std::array<std::byte, 128>;
+
+  /// A new one, which no other call ever gives. PE 0 runs on the host where it was made. Cost:
+  /// system calls.
+  static UniqueId create(const UniqueIdOptions& options = {});
+  /// Errors: invalid_argument (not made by create(), or not copied whole), unsupported (another
+  /// version).
+  static Result<UniqueId> from_raw(const Raw& raw);
+  const Raw& raw() const noexcept { return raw_; }
+
+ private:
+  explicit UniqueId(const Raw& raw) noexcept : raw_(raw) {}
+  Raw raw_;
+};
 
 /// The descriptors of a job: what a PE needs to take part.
 struct JobFiles {

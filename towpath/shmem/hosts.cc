@@ -8,6 +8,7 @@
 #include <towpath/shmem/hosts.h>
 #include <towpath/shmem/messages/message_transport.h>
 #include <towpath/shmem/socket_bootstrap.h>
+#include <towpath/shmem/unique_id.h>
 #include <towpath/sys/os_error.h>
 #include <towpath/sys/text_file.h>
 #include <towpath/wire/decoder.h>

@@ -18,13 +18,8 @@
 #include <towpath/net/address.h>
 #include <towpath/net/token.h>
 #include <towpath/shmem/exchange.h>
-#include <towpath/shmem/unique_id.h>
 
 namespace towpath::shmem {
-
-/// Where PE 0 of a job with this identifier is met, and the secret for it.
-std::vector<net::Address> places_of(const UniqueId& id);
-net::Token token_of(const UniqueId& id);
 
 struct SocketBootstrapOptions {
   /// All of PE 0's. It listens at those that it can have, and needs one; the others try one after

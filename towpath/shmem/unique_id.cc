@@ -14,7 +14,6 @@
 #include <towpath/run/deadline.h>
 #include <towpath/run/poller.h>
 #include <towpath/shmem/job.h>
-#include <towpath/shmem/socket_bootstrap.h>
 #include <towpath/shmem/unique_id.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/local_socket.h>

@@ -1,10 +1,7 @@
-// UniqueId: 128 bytes by which PEs that were started separately find each other.
-//
-// One PE makes it, the bytes travel by whatever means, and every PE passes them to its bootstrap.
-// They hold where PE 0 is met (hosts.h): a name on its host, addresses and ports of that host, and
-// a secret. On each host one PE then makes the job and hands its descriptors to the others, over an
-// abstract Unix socket that an identifier of that host names; they run as the same user. Nothing
-// listens when it is made, and no thread and no file is left behind.
+// What is done with a UniqueId (bootstrap.h): where PE 0 is met by it, and how a job's descriptors
+// get from the PE of a host that made it to the others there: over an abstract Unix socket that an
+// identifier of that host names; they run as the same user. Nothing listens when an identifier is
+// made, and no thread and no file is left behind.
 //
 //   offset 0         4       8      16       32            36                     100    128
 //   +---------+-------+------+--------+--------------+----------------------+------+
@@ -13,41 +10,22 @@
 //   +---------+-------+------+--------+--------------+----------------------+------+
 //     u32       u32     u64    2 x u64
 //
-// Invariants: the bytes are copied verbatim. Thread: immutable.
+// Thread: any.
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <string>
+#include <vector>
 
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
+#include <towpath/net/address.h>
+#include <towpath/net/token.h>
+#include <towpath/shmem/bootstrap.h>
 
 namespace towpath::shmem {
 
-struct JobFiles;
-
-struct UniqueIdOptions {
-  bool for_this_host = false;  ///< all PEs are here: no addresses
-  std::string interface;  ///< whose addresses to report; empty: of all, as far as there is room
-};
-
-class UniqueId {
- public:
-  using Raw = std::array<std::byte, 128>;
-
-  /// A new one, which no other call ever gives. PE 0 runs on the host where it was made. Cost:
-  /// system calls.
-  static UniqueId create(const UniqueIdOptions& options = {});
-  /// Errors: invalid_argument (not made by create(), or not copied whole), unsupported (another
-  /// version).
-  static Result<UniqueId> from_raw(const Raw& raw);
-  const Raw& raw() const noexcept { return raw_; }
-
- private:
-  explicit UniqueId(const Raw& raw) noexcept : raw_(raw) {}
-  Raw raw_;
-};
+/// Where PE 0 of a job with this identifier is met, and the secret for it.
+std::vector<net::Address> places_of(const UniqueId& id);
+net::Token token_of(const UniqueId& id);
 
 /// Who comes, and for how long it tries.
 struct Joining {

@@ -8,7 +8,6 @@
 #include <towpath/net/endpoint.h>
 #include <towpath/run/eventually.h>
 #include <towpath/shmem/job.h>
-#include <towpath/shmem/socket_bootstrap.h>
 #include <towpath/shmem/testing/pes.h>
 #include <towpath/shmem/unique_id.h>
 #include <towpath/sys/local_socket.h>
