@@ -3,6 +3,7 @@
 
 #include <towpath/agent/backend_set.h>
 #include <towpath/core/format.h>
+#include <towpath/telemetry/agent_meter.h>
 
 namespace towpath::agent {
 namespace {

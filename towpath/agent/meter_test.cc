@@ -8,6 +8,7 @@
 #include <towpath/backends/loopback/loopback_backend.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/clock.h>
+#include <towpath/telemetry/agent_meter.h>
 #include <towpath/telemetry/flight_log.h>
 
 namespace towpath::agent {

@@ -16,8 +16,11 @@
 #include <towpath/core/descriptor.h>
 #include <towpath/core/identity.h>
 #include <towpath/core/result.h>
-#include <towpath/telemetry/agent_meter.h>
 #include <towpath/telemetry/log.h>
+
+namespace towpath::telemetry {
+class AgentMeter;
+}
 
 namespace towpath::agent {
 

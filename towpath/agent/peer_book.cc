@@ -5,6 +5,7 @@
 #include <towpath/agent/metadata_table.h>
 #include <towpath/agent/peer_book.h>
 #include <towpath/core/format.h>
+#include <towpath/telemetry/agent_meter.h>
 
 namespace towpath::agent {
 namespace {

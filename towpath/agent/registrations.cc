@@ -6,6 +6,7 @@
 #include <towpath/agent/metadata_table.h>
 #include <towpath/agent/registration_core.h>
 #include <towpath/core/format.h>
+#include <towpath/telemetry/agent_meter.h>
 
 namespace towpath::agent {
 

@@ -9,6 +9,7 @@
 #include <towpath/agent/registration_core.h>
 #include <towpath/core/format.h>
 #include <towpath/run/poll_until.h>
+#include <towpath/telemetry/agent_meter.h>
 
 namespace towpath::agent {
 namespace {

@@ -5,6 +5,7 @@
 
 #include <towpath/agent/core.h>
 #include <towpath/core/format.h>
+#include <towpath/telemetry/agent_meter.h>
 
 namespace towpath::agent {
 

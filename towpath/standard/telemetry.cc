@@ -4,6 +4,7 @@
 #include <towpath/standard/flight_file.h>
 #include <towpath/standard/telemetry.h>
 #include <towpath/sys/file.h>
+#include <towpath/telemetry/agent_meter.h>
 
 namespace towpath::standard {
 namespace {

@@ -8,6 +8,7 @@
 // Thread: any.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,10 +17,13 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/core/result.h>
-#include <towpath/telemetry/agent_meter.h>
-#include <towpath/telemetry/cache_meter.h>
 #include <towpath/telemetry/log.h>
 #include <towpath/telemetry/metrics.h>
+
+namespace towpath::telemetry {
+class AgentMeter;
+class FlightRecorder;
+}  // namespace towpath::telemetry
 
 namespace towpath::standard {
 

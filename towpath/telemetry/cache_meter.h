@@ -17,13 +17,6 @@
 
 namespace towpath::telemetry {
 
-/// What a cache's figures go to; outlives the cache.
-struct CacheMeterParts {
-  Metrics* metrics = nullptr;  ///< null: nothing is counted
-  std::string agent;           ///< its name, for the label: whose cache it is
-  FlightRecorder* flight = nullptr;
-};
-
 class CacheMeter {
  public:
   /// `tiers`: the names of the places, the fastest first. Blocks are of `block_bytes` each.

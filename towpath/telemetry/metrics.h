@@ -21,6 +21,8 @@
 
 namespace towpath::telemetry {
 
+class FlightRecorder;
+
 // Counter and Gauge: one 64-bit number that any thread may change without waiting.
 //
 // Not a synchronisation: seeing a count says nothing about the memory that was counted. Every order
@@ -233,6 +235,13 @@ class Metrics {
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+/// What a cache's figures go to; outlives the cache. cache_meter.h has their names.
+struct CacheMeterParts {
+  Metrics* metrics = nullptr;  ///< null: nothing is counted
+  std::string agent;           ///< its name, for the label: whose cache it is
+  FlightRecorder* flight = nullptr;
 };
 
 }  // namespace towpath::telemetry

@@ -33,7 +33,6 @@
 #include <towpath/kv/tiers/block_tier.h>
 #include <towpath/layout/physical_layout.h>
 #include <towpath/memory/device_region.h>
-#include <towpath/telemetry/cache_meter.h>
 #include <towpath/telemetry/metrics.h>
 
 namespace towpath::kv {

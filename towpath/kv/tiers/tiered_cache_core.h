@@ -18,6 +18,7 @@
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/run/poller.h>
 #include <towpath/run/waker.h>
+#include <towpath/telemetry/cache_meter.h>
 
 namespace towpath::kv {
 
