@@ -1,7 +1,8 @@
-#include <towpath/compat/kvbm/connector.h>
+#include <towpath/compat/kvbm/settings.h>
 #include <towpath/core/checked.h>
 #include <towpath/core/format.h>
 #include <towpath/memory/borrowed.h>
+#include <towpath/standard/connector_node.h>
 #include <towpath/standard/connector_words.h>
 
 #include "bindings/c/call.h"

@@ -6,10 +6,11 @@
 
 #include <pybind11/stl.h>
 
-#include <towpath/compat/kvbm/connector.h>
+#include <towpath/compat/kvbm/settings.h>
 #include <towpath/kv/connector/scheduler.h>
 #include <towpath/kv/disk/block_store.h>
 #include <towpath/standard/cache_server.h>
+#include <towpath/standard/connector_node.h>
 #include <towpath/standard/connector_words.h>
 #include <towpath/sys/clock.h>
 

@@ -1,6 +1,7 @@
 #include <utility>
 
-#include <towpath/compat/kvbm/connector.h>
+#include <towpath/compat/kvbm/settings.h>
+#include <towpath/standard/connector_options.h>
 
 namespace towpath::kvbm {
 

@@ -1,7 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <towpath/compat/kvbm/connector.h>
+#include <towpath/compat/kvbm/settings.h>
+#include <towpath/standard/connector_options.h>
 
 namespace towpath::kvbm {
 namespace {

@@ -1,5 +1,6 @@
 // Settings: what KVBM's users say, in DYN_KVBM_* and KVBM_* variables, TOML and JSON, as
-// options of a TieredCache and its disk. By variable, and by path (KVBM_* is the path in capitals):
+// options of a TieredCache and its disk, and of a ConnectorNode. By variable, and by path (KVBM_*
+// is the path in capitals):
 //
 //   DYN_KVBM_CPU_CACHE_GB                          the host's pool, in 10^9 bytes; or in blocks:
 //   DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS         this wins
@@ -23,6 +24,10 @@
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/standard/object_place.h>
 #include <towpath/standard/settings.h>
+
+namespace towpath::standard {
+struct ConnectorNodeOptions;
+}
 
 namespace towpath::kvbm {
 
@@ -100,5 +105,14 @@ struct Settings {
 /// those of Settings::read().
 Result<std::vector<standard::GivenSetting>> given_settings(const standard::Environment& environment,
                                                            const Sources& sources = {});
+
+/// As those of a ConnectorNode. Tiers that the settings do not name stay as they were in `options`,
+/// which say the shape of the engine's cache. Errors: those of Settings::shape().
+Status apply(const Settings& settings, standard::ConnectorNodeOptions& options);
+
+/// The same of KVBM's variables and files, and of `json` over those, which vLLM has as
+/// `kv_connector_extra_config`; empty: of none. Errors: those of Settings::read(), too.
+Status apply(const std::string& json, const standard::Environment& environment,
+             standard::ConnectorNodeOptions& options);
 
 }  // namespace towpath::kvbm
