@@ -3,7 +3,8 @@
 #include <towpath/core/format.h>
 #include <towpath/rendezvous/etcd_rendezvous.h>
 #include <towpath/standard/metadata_security.h>
-#include <towpath/standard/plugins.h>
+#include <towpath/standard/settings.h>
+#include <towpath/standard/standard.h>
 #include <towpath/sys/text_file.h>
 
 #include "bindings/nixl/vocabulary.h"

@@ -1,7 +1,7 @@
 // A backend from outside: what a shared object must offer so that Towpath can move bytes with it.
 //
 // It is C, and versioned: types only grow at their end, and say how large they are. A plug-in is a
-// file libtowpath_backend_NAME.so in a directory that is named explicitly (plugins.h), and has one
+// file libtowpath_backend_NAME.so in a directory that is named explicitly (standard.h), and has one
 // visible function, towpath_backend_v1(), which returns a description that never changes.
 //
 // Version 1 is for engines that move bytes within one agent: storage, accelerators, other memory.

@@ -7,7 +7,7 @@
 
 #include <towpath/core/format.h>
 #include <towpath/standard/plugin_backend.h>
-#include <towpath/standard/plugins.h>
+#include <towpath/standard/settings.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/os_error.h>
 

@@ -10,7 +10,7 @@
 #include <towpath/backend/testing/recording_events.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/standard/plugin_backend.h>
-#include <towpath/standard/plugins.h>
+#include <towpath/standard/settings.h>
 #include <towpath/standard/standard.h>
 #include <towpath/sys/fd.h>
 #include <towpath/sys/temporary_directory.h>

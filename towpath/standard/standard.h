@@ -16,6 +16,7 @@
 
 #include <towpath/agent/agent.h>
 #include <towpath/backend/registry.h>
+#include <towpath/core/result.h>
 #include <towpath/standard/gpus.h>
 #include <towpath/standard/telemetry.h>
 #include <towpath/sys/clock.h>
@@ -28,10 +29,31 @@ class Worker;
 namespace towpath::standard {
 
 class StderrSink;
+struct Settings;
 
 /// All built-in backends, and the names under which NIXL's users know them ("POSIX"). Memory of
 /// `devices` is moved by those that can, and staged by the others.
 backend::Registry make_registry(const device::DriverSource& devices = gpus());
+
+/// A backend from outside: a file libtowpath_backend_NAME.so with the C interface of plugin_abi.h,
+/// which runs in this process and is trusted as this process is.
+struct PluginFound {
+  std::string file;
+  std::string name;  ///< of its backend type; empty when it could not be loaded
+  /// ok, or why it is not in the registry: it cannot be loaded, offers no towpath_backend_v1(), is
+  /// for another version, or its name is taken.
+  Status status;
+};
+
+/// Adds the backend types of all plug-ins in `directory`, in the order of their file names. Nothing
+/// else is searched: no default directory, no loader path. Errors: not_found, denied (the
+/// directory).
+Result<std::vector<PluginFound>> load_plugins(const std::string& directory,
+                                              backend::Registry& registry);
+
+/// make_registry(), and the plug-ins of the directory that `settings` name. One that cannot be used
+/// is no reason to do without the others: `log` reports it.
+backend::Registry make_registry(const Settings& settings, const telemetry::Log& log);
 
 struct NodeOptions {
   std::string name;

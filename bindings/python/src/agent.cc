@@ -7,7 +7,8 @@
 
 #include <towpath/core/format.h>
 #include <towpath/standard/configuration.h>
-#include <towpath/standard/plugins.h>
+#include <towpath/standard/settings.h>
+#include <towpath/standard/standard.h>
 
 #include "bindings/python/src/descriptors.h"
 #include "bindings/python/src/exchange.h"
