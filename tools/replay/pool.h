@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include <towpath/agent/agent.h>
-#include <towpath/kv/blocks/block_handles.h>
+#include <towpath/kv/blocks/block_pool.h>
 #include <towpath/kv/digest.h>
 #include <towpath/layout/physical_layout.h>
 

@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include <towpath/kv/blocks/block_handles.h>
+#include <towpath/kv/blocks/block_pool.h>
 #include <towpath/kv/figures.h>
 #include <towpath/run/mutex.h>
 

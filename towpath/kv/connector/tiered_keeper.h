@@ -22,7 +22,7 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/kv/blocks/block_directory.h>
-#include <towpath/kv/blocks/block_handles.h>
+#include <towpath/kv/blocks/block_pool.h>
 #include <towpath/kv/connector/orders.h>
 #include <towpath/kv/figures.h>
 #include <towpath/kv/tiers/tiered_cache.h>

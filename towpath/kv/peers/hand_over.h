@@ -12,7 +12,7 @@
 
 #include <towpath/core/clock.h>
 #include <towpath/kv/blocks/block_directory.h>
-#include <towpath/kv/blocks/block_handles.h>
+#include <towpath/kv/blocks/block_pool.h>
 
 namespace towpath::kv {
 

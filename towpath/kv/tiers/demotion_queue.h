@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include <towpath/core/clock.h>
-#include <towpath/kv/blocks/block_handles.h>
+#include <towpath/kv/blocks/block_pool.h>
 #include <towpath/kv/tiers/tiered_cache.h>
 #include <towpath/run/mutex.h>
 
