@@ -24,7 +24,7 @@
 #include <vector>
 
 #include <towpath/agent/agent.h>
-#include <towpath/memory/device_word.h>
+#include <towpath/memory/device_region.h>
 
 namespace towpath::agent {
 

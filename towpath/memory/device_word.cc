@@ -1,4 +1,4 @@
-#include <towpath/memory/device_word.h>
+#include <towpath/memory/device_region.h>
 
 namespace towpath::memory {
 
