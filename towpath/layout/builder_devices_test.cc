@@ -9,6 +9,7 @@
 #include <towpath/device/testing/real_gpu.h>
 #include <towpath/layout/builder.h>
 #include <towpath/layout/plan.h>
+#include <towpath/memory/pinned_region.h>
 #include <towpath/memory/testing/recording_registrar.h>
 #include <towpath/sys/clock.h>
 

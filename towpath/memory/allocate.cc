@@ -1,5 +1,6 @@
 #include <towpath/core/format.h>
 #include <towpath/memory/allocate.h>
+#include <towpath/memory/pinned_region.h>
 #include <towpath/memory/system_region.h>
 
 namespace towpath::memory {

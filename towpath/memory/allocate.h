@@ -11,10 +11,11 @@
 #include <towpath/memory/disk_region.h>
 #include <towpath/memory/host_pages.h>
 #include <towpath/memory/object_region.h>
-#include <towpath/memory/pinned_allocator.h>
 #include <towpath/memory/region.h>
 
 namespace towpath::memory {
+
+class PinnedAllocator;
 
 struct Allocation {
   MemoryKind kind = MemoryKind::system;

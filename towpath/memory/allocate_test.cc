@@ -2,6 +2,7 @@
 
 #include <towpath/device/host/host_driver.h>
 #include <towpath/memory/allocate.h>
+#include <towpath/memory/pinned_region.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/temporary_directory.h>
 

@@ -1,7 +1,8 @@
 #include <algorithm>
 
 #include <towpath/core/format.h>
-#include <towpath/memory/pinned_allocator.h>
+#include <towpath/core/measured_choice.h>
+#include <towpath/memory/pinned_region.h>
 #include <towpath/memory/system_region.h>
 
 namespace towpath::memory {
@@ -44,6 +45,14 @@ Result<std::unique_ptr<PinnedAllocator>> PinnedAllocator::create(
   return std::unique_ptr<PinnedAllocator>(
       new PinnedAllocator(std::move(device), clock, std::move(options)));
 }
+
+PinnedAllocator::PinnedAllocator(std::shared_ptr<device::Device> device, const Clock& clock,
+                                 PinnedOptions options)
+    : device_(std::move(device)),
+      clock_(clock),
+      options_(std::move(options)),
+      workers_(clock, {.threads = options_.touch_threads}) {}
+PinnedAllocator::~PinnedAllocator() = default;
 
 Result<std::shared_ptr<PinnedRegion>> PinnedAllocator::allocate_by(PinMethod method,
                                                                    std::uint64_t size_bytes) {
@@ -90,7 +99,7 @@ PinMethod PinnedAllocator::method_for(std::uint64_t size_bytes) {
   if (options_.method) return *options_.method;
   const run::MutexLock lock(mutex_);  // one measures, the others wait for what it finds
   if (!measured_ && size_bytes < options_.trial_bytes) return PinMethod::driver;
-  if (!measured_) measured_ = measure();
+  if (!measured_) measured_ = std::make_unique<const MeasuredChoice>(measure());
   return faster(*measured_);
 }
 
@@ -115,7 +124,7 @@ Result<std::shared_ptr<PinnedRegion>> PinnedAllocator::allocate(std::uint64_t si
 
 std::optional<MeasuredChoice> PinnedAllocator::measurement() const {
   const run::MutexLock lock(mutex_);
-  return measured_;
+  return measured_ ? std::optional(*measured_) : std::nullopt;
 }
 
 }  // namespace towpath::memory

@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <towpath/core/measured_choice.h>
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/host/host_driver.h>
 #include <towpath/device/testing/fake_cuda.h>
 #include <towpath/memory/borrowed.h>
 #include <towpath/memory/object_region.h>
-#include <towpath/memory/pinned_allocator.h>
 #include <towpath/memory/pinned_region.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/clock.h>

@@ -16,7 +16,7 @@
 #include <towpath/core/format.h>
 #include <towpath/device/host/host_driver.h>
 #include <towpath/layout/builder.h>
-#include <towpath/memory/pinned_allocator.h>
+#include <towpath/memory/pinned_region.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/file.h>
 #include <towpath/sys/temporary_directory.h>
