@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include <towpath/blockcopy/transfer_jobs.h>
+#include <towpath/blockcopy/transfer_manager.h>
 #include <towpath/core/format.h>
 
 namespace towpath::blockcopy {

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include <towpath/blockcopy/testing/transfer_node.h>
-#include <towpath/blockcopy/transfer_jobs.h>
+#include <towpath/blockcopy/transfer_manager.h>
 
 namespace towpath::blockcopy {
 namespace {
