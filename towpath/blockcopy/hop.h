@@ -14,7 +14,7 @@
 #include <towpath/blockcopy/route.h>
 #include <towpath/device/bounce.h>
 #include <towpath/layout/box_plan.h>
-#include <towpath/layout/layout_descriptor.h>
+#include <towpath/layout/layout.h>
 #include <towpath/memory/device_region.h>
 
 namespace towpath::blockcopy {

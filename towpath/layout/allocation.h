@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <towpath/core/result.h>
-#include <towpath/layout/layout_descriptor.h>
+#include <towpath/layout/layout.h>
 #include <towpath/memory/region.h>
 
 namespace towpath::layout {

@@ -8,7 +8,7 @@
 
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
-#include <towpath/layout/layout_descriptor.h>
+#include <towpath/layout/layout.h>
 
 namespace towpath::layout {
 

@@ -3,7 +3,7 @@
 
 #include <towpath/core/checked.h>
 #include <towpath/core/format.h>
-#include <towpath/layout/layout_descriptor.h>
+#include <towpath/layout/layout.h>
 
 namespace towpath::layout {
 namespace {

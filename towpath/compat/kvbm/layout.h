@@ -18,7 +18,7 @@
 
 #include <towpath/core/identity.h>
 #include <towpath/core/result.h>
-#include <towpath/layout/layout_descriptor.h>
+#include <towpath/layout/layout.h>
 
 namespace towpath::kvbm {
 
