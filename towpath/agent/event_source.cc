@@ -1,7 +1,7 @@
 #include <utility>
 
+#include <towpath/agent/awaiting.h>
 #include <towpath/agent/core.h>
-#include <towpath/agent/event_source.h>
 
 namespace towpath::agent {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include <towpath/agent/event_source.h>
+#include <towpath/agent/awaiting.h>
 
 #include "bindings/python/src/agent.h"
 
