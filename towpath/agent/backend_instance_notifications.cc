@@ -55,11 +55,16 @@ Status BackendInstance::enqueue(Peer& peer, ConstByteSpan message) {
   return taken;
 }
 
-/// Whether it has left, as almost all do. Why not, is asked again when it waits.
+/// Whether it has left, as almost all do. Why not, is asked again when it waits: under the same
+/// number, since a backend may have taken it before it failed.
 bool BackendInstance::send_at_once(Peer& peer, ConstByteSpan message) {
   PeerPath& path = peer.paths[index];
   if (!path.outbox->encode_at_once(message, at_once_)) return false;
-  if (!backend->notify(*path.connection, at_once_).ok()) return false;
+  try {
+    if (!backend->notify(*path.connection, at_once_).ok()) return false;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   path.outbox->sent_at_once();
   return true;
 }

@@ -161,6 +161,28 @@ TEST(BackendInstanceTest, without_memory_what_is_to_be_sent_waits) {
   EXPECT_EQ(s.script.notified.size(), 3U) << "each went once";
 }
 
+// What a receiver has heard of a number, it does not hear again.
+TEST(BackendInstanceTest, what_a_backend_took_before_it_failed_keeps_its_number) {
+  for (const bool throws : {false, true}) {
+    LossyInstance s;
+    s.script.can.notifications = backend::Notifications::reliable;
+    const PeerPtr peer = s.meet("peer");
+    bool has_failed = false;
+    s.script.on_notify = [&](auto&, ConstByteSpan message) -> Status {
+      if (std::exchange(has_failed, true)) return {};
+      s.script.notified.emplace_back(message.begin(), message.end());
+      if (throws) throw std::bad_alloc();
+      return error(Code::exhausted, "its doorbell");
+    };
+    s.say(peer);
+    s.say(peer);
+    std::vector<std::uint64_t> numbers;
+    for (const Bytes& message : s.script.notified)
+      numbers.push_back(decode_envelope(message)->number);
+    EXPECT_THAT(numbers, ElementsAre(1U, 1U, 2U)) << throws;
+  }
+}
+
 TEST(BackendInstanceTest, without_memory_what_was_deferred_waits) {
   LossyInstance s;
   const PeerPtr peer = s.meet("peer");
