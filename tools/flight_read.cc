@@ -1,5 +1,8 @@
 #include "tools/flight_read.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include <towpath/core/format.h>
 #include <towpath/standard/flight_file.h>
 #include <towpath/sys/file.h>
@@ -10,9 +13,15 @@ namespace {
 
 constexpr std::string_view kSuffix = ".flight";
 
-/// Others may write to a directory: what was found there is not waited for, as a FIFO would be.
+/// Others may write to a directory: what was found there is not waited for, as a FIFO would be. A
+/// link to a file is as good as the file.
 Result<std::unique_ptr<sys::File>> open_recorder(const RecorderFile& recorder) {
-  return sys::SystemFileSystem().open(recorder.path, {.plain = !recorder.named});
+  sys::SystemFileSystem files;
+  if (recorder.named) return files.open(recorder.path, {});
+  std::error_code failed;
+  const std::filesystem::path target = std::filesystem::canonical(recorder.path, failed);
+  const bool is_file = !failed && files.kind_of(target.string()) == sys::PathKind::file;
+  return files.open(is_file ? target.string() : recorder.path, {.plain = true});
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ std::string node_name_of(const std::string& path);
 bool writer_lives(const RecorderFile& recorder);
 
 /// A process may still write to it. Errors: those of opening it (denied: what was found in a
-/// directory is no plain file); corrupt (no flight recorder).
+/// directory is no plain file, nor a link to one); corrupt (no flight recorder).
 Result<telemetry::FlightLog> read_flight_file(const RecorderFile& recorder);
 
 /// What an agent recorded; its numbers stay what they are where they name no event.

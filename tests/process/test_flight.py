@@ -142,6 +142,15 @@ class FlightTest(CommandTest):
         self.assertGreater(len(self.record("--once")[0]), 0)
         self.assertIn("no flight recorder", self.run_command("flight", "/dev/null", expect=FOUND_WRONG).stderr)
 
+    def test_a_link_to_a_recorder_is_as_good_as_the_recorder(self):
+        path = self.file_of("initiator", self.run_bench(*SMALL))
+        gathered = self.folder / "gathered"
+        gathered.mkdir()
+        (gathered / path.name).symlink_to(path)
+        self.assertEqual([node["node"] for node in self.top(gathered)], ["initiator"])
+        done = self.run_command("record", gathered, "-o", "gathered.csv", "--once")
+        self.assertIn(" transfers of 1 nodes", done.stderr)
+
     def test_a_directory_that_cannot_be_listed_is_named_with_the_reason(self):
         self.flights.mkdir(mode=0o300)
         self.addCleanup(self.flights.chmod, 0o700)
