@@ -131,6 +131,16 @@ def test_a_server_that_says_nothing_is_not_reported_with_an_earlier_one_s_words(
         _server.address_of(_server.Server(memory=4 << 20, socket=str(tmp_path / "serve")))
 
 
+def test_a_server_that_neither_answers_nor_ends_has_no_status(tmp_path, monkeypatch):
+    command = tmp_path / "mute"
+    command.write_text("#!/bin/sh\nexec sleep 10\n")
+    command.chmod(0o700)
+    monkeypatch.setenv("TOWPATH_COMMAND", str(command))
+    monkeypatch.setattr(_server, "_START_S", 0)
+    with pytest.raises(RuntimeError, match="did not start .* no answer within 0 s, without a word$"):
+        _server.address_of(_server.Server(memory=4 << 20, socket=str(tmp_path / "serve")))
+
+
 def test_what_is_no_file_of_the_user_s_is_no_log(tmp_path):
     os.mkfifo(tmp_path / "serve.log")
     (tmp_path / "link.log").symlink_to(tmp_path / "elsewhere")

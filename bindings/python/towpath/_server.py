@@ -105,8 +105,10 @@ def _start(server, path):
         has_failed = process.poll() not in (None, 0) and not _answers(path)
         if has_failed or time.monotonic() > end:
             said = log.read_bytes()[before:].decode(errors="replace").strip().splitlines()[-3:]
+            status = process.poll()
+            end_of_it = f"no answer within {_START_S} s" if status is None else f"status {status}"
             raise RuntimeError(f"towpath: the server did not start ({' '.join(words)}): "
-                               f"{' / '.join(said) or f'status {process.poll()}, without a word'}")
+                               f"{' / '.join(said) or f'{end_of_it}, without a word'}")
         time.sleep(0.02)
     if _process_at(path) != process.pid:  # another engine was first: ours must not wait for that one's end
         process.terminate()
