@@ -6,11 +6,13 @@ import subprocess
 import sys
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path += [str(BENCH.parent / "scripts"), str(BENCH)]  # last: its nixl.py is no package
+import engines
 import measurements
 
 
@@ -86,6 +88,13 @@ class EnginesTest(unittest.TestCase):
         while runs(engine) and time.monotonic() < end:
             time.sleep(0.01)
         self.assertFalse(runs(engine))
+
+    def test_two_run_at_once_where_there_is_memory_for_two(self):
+        for gib, cores, at_once in ((23, 2, 2), (23, 1, 1), (15, 8, 1)):
+            of_machine = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": gib << 18}
+            with self.subTest(gib=gib, cores=cores), unittest.mock.patch("os.sysconf", of_machine.get), \
+                    unittest.mock.patch("os.sched_getaffinity", lambda _: set(range(cores))):
+                self.assertEqual(engines.usual_at_once(), at_once)
 
     def test_an_interrupt_that_is_ignored_from_the_start_ends_none(self):
         running, _ = self.interrupted("input()", signal.SIG_IGN)

