@@ -76,7 +76,8 @@ Status Endpoint::deliver(const Endpoint& sender, ConstByteSpan message) {
 
 bool Endpoint::take(std::uint64_t after, Message& next) {
   run::MutexLock lock(mutex_);
-  const auto found = inbox_.upper_bound(after);
+  auto found = inbox_.upper_bound(after);
+  while (found != inbox_.end() && found->second.messages.empty()) found = inbox_.erase(found);
   if (found == inbox_.end()) return false;
   Queue& queue = found->second;
   next = {found->first, queue.from, std::move(queue.messages.front())};

@@ -121,7 +121,8 @@ class Endpoint {
   mutable run::Mutex mutex_;
   bool closed_ TOWPATH_GUARDED_BY(mutex_) = false;
   backend::MemoryTable<Record> records_ TOWPATH_GUARDED_BY(mutex_);
-  std::map<std::uint64_t, Queue> inbox_ TOWPATH_GUARDED_BY(mutex_);  // by sender; none is empty
+  /// By sender. One is empty where there was no memory for its first message.
+  std::map<std::uint64_t, Queue> inbox_ TOWPATH_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<Endpoint>> watchers_ TOWPATH_GUARDED_BY(mutex_);
 };
 
