@@ -103,6 +103,9 @@ bool PeerRegistrationTable::stands(Slot slot) const noexcept {
 
 std::optional<RegisteredBytes> PeerRegistrationTable::registered(Slot slot) const noexcept {
   if (slot.index >= RegistrationTable::kSlots || mapping_.size() < kSize) return std::nullopt;
+  // Else these may be the numbers of what the slot had before. Acquire, in stands(), pairs with the
+  // release in take(): its numbers are seen, or later ones.
+  if (!stands(slot)) return RegisteredBytes{};
   Numbers numbers{};
   for (std::uint64_t i = 0; i < kNumbers; ++i)
     numbers[i] = number_at(mapping_, slot.index, i).load(std::memory_order_acquire);

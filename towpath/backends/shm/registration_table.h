@@ -86,8 +86,8 @@ class PeerRegistrationTable {
   static Result<PeerRegistrationTable> map(int fd);
   /// False for slots that no registration table has.
   bool stands(Slot slot) const noexcept;
-  /// What is registered in the slot, if it stands when asked afterwards. Nothing: the owner, of an
-  /// older release, does not say.
+  /// What is registered in the slot, if it stands when asked afterwards; no bytes if it does not
+  /// yet stand. Nothing: the owner, of an older release, does not say.
   std::optional<RegisteredBytes> registered(Slot slot) const noexcept;
 
  private:

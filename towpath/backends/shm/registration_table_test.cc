@@ -42,8 +42,23 @@ TEST(RegistrationTableTest, peers_see_which_bytes_are_registered) {
   EXPECT_EQ(peer->registered(first), what);
   EXPECT_EQ(peer->registered(second), RegisteredBytes{});
   EXPECT_EQ(peer->registered({RegistrationTable::kSlots, 1}), std::nullopt);
-  const Slot last{RegistrationTable::kSlots - 1, 1};
-  EXPECT_EQ(peer->registered(last), RegisteredBytes{}) << "within the memfd";
+}
+
+// A key may come before what it names: by its generation, the next one, it would agree with the
+// bytes that the slot had before, and then stand.
+TEST(RegistrationTableTest, what_a_slot_had_is_not_said_of_what_it_will_have) {
+  auto registrations = RegistrationTable::create();
+  auto peer = peer_view(*registrations);
+  const RegisteredBytes before{.address = 4096, .length = 7}, after{.address = 8192, .length = 9};
+  const Slot first = *registrations->take(before);
+  registrations->give_back(first);
+  EXPECT_EQ(peer->registered(first), RegisteredBytes{});
+  const Slot next{first.index, first.generation + 1};
+  EXPECT_EQ(peer->registered(next), RegisteredBytes{});
+  const Slot second = *registrations->take(after);
+  ASSERT_EQ(second.generation, next.generation);
+  ASSERT_EQ(second.index, next.index);
+  EXPECT_EQ(peer->registered(next), after);
 }
 
 TEST(RegistrationTableTest, one_of_an_older_release_does_not_say_which) {
@@ -73,9 +88,13 @@ TEST(RegistrationTableTest, slots_that_no_registration_table_has_never_stand) {
 
 TEST(RegistrationTableTest, full_registration_table_refuses) {
   auto registrations = RegistrationTable::create();
+  const auto peer = peer_view(*registrations);
+  Slot last;
   for (std::uint32_t i = 1; i < RegistrationTable::kSlots; ++i)
-    ASSERT_TRUE(registrations->take().ok());
+    last = registrations->take({.offset = i}).value();
   EXPECT_EQ(registrations->take().code(), Code::exhausted);
+  const RegisteredBytes in_last{.offset = RegistrationTable::kSlots - 1};
+  EXPECT_EQ(peer->registered(last), in_last) << "within the memfd";
   registrations->give_back({5, 5});
   EXPECT_TRUE(registrations->take().ok());
 }
