@@ -1,8 +1,11 @@
 // Metadata that somebody has put together from another's: in the process that it names only what
 // is registered there is touched, whatever the keys say.
+#include <csignal>
 #include <cstring>
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <towpath/backend/testing/recording_events.h>
@@ -106,6 +109,36 @@ TEST_F(ForgedMetadataTest, pieces_are_said_in_the_table_of_whose_memory_it_is) {
   EXPECT_TRUE(near_->connect(far_self_, encode(info)).ok());
   info.pieces = decode_info(near_->connection_info())->pieces;
   EXPECT_EQ(near_->connect(far_self_, encode(info)).code(), Code::peer_lost);
+}
+
+// A forked child has its parent's descriptors, and other memory at the addresses that are
+// registered in the parent.
+TEST_F(ForgedMetadataTest, a_child_s_memory_is_not_what_its_parent_has_registered) {
+  const AgentIdentity child_self{"child", 3};
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const sys::Fd reader(ends[0]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const auto backend = open(child_self);
+    const Bytes info = backend->connection_info();
+    (void)!::write(ends[1], info.data(), info.size());
+    while (true) ::pause();
+  }
+  ::close(ends[1]);
+  Bytes bytes(4096);
+  const ssize_t size = ::read(reader.get(), bytes.data(), bytes.size());
+  bytes.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  EXPECT_TRUE(near_->connect(child_self, bytes).ok());
+  if (auto info = decode_info(bytes); info.ok()) {
+    const ShmInfo parent_s = *decode_info(far_->connection_info());
+    info->registrations = parent_s.registrations;
+    info->pieces = parent_s.pieces;
+    EXPECT_EQ(near_->connect(child_self, encode(*info)).code(), Code::peer_lost);
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 }  // namespace

@@ -272,6 +272,12 @@ RegisteredBytes registered_bytes_of(const ShmKey& key) noexcept {
   return bytes;
 }
 
+RegisteredBytes registered_bytes_of(const ShmInfo& info) noexcept {
+  return {.length = info.host.start_time,
+          .source = {info.pieces.device, info.pieces.inode},
+          .offset = info.host.pid};
+}
+
 // ---- Hello
 
 Result<Bytes> encode_hello(const Hello& hello) {

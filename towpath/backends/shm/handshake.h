@@ -63,6 +63,9 @@ struct ShmKey {
 
 /// The bytes that a key is of, as the owner's table has to say of them.
 RegisteredBytes registered_bytes_of(const ShmKey& key) noexcept;
+/// What it has to say of its backend: the process, and the piece table. Of no address, so that no
+/// key agrees with it.
+RegisteredBytes registered_bytes_of(const ShmInfo& info) noexcept;
 
 /// The first message on a socket.
 struct Hello {

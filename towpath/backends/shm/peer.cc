@@ -1,4 +1,3 @@
-#include <array>
 #include <utility>
 
 #include <towpath/backend/memory_table.h>
@@ -62,11 +61,13 @@ Result<std::unique_ptr<Peer>> Peer::open(const PeerOptions& options, ConstByteSp
                               .names = RegistrationTable::kNames});
   if (!file.ok()) return registration_table_error(options.peer, info.host, file.status());
   TOWPATH_TRY(PeerRegistrationTable registrations, PeerRegistrationTable::map(file->get()));
-  // Of two backends of one process: who copies has to say so where the owner looks.
+  // An info may be put together of two backends': of a process and its forked child, which has the
+  // descriptors and other memory, or of one process, whose pieces are said where the owner looks.
   const auto own = registrations.registered(RegistrationTable::kBackend);
-  if (own && own->source != std::array{info.pieces.device, info.pieces.inode})
-    return registration_table_error(options.peer, info.host,
-                                    error(Code::corrupt, "its piece table is another backend's"));
+  if (own && *own != registered_bytes_of(info))
+    return registration_table_error(
+        options.peer, info.host,
+        error(Code::corrupt, "its process or piece table is another backend's"));
   auto table = open_peer_file(
       {.pid = pid, .file = info.pieces, .writable = true, .names = PieceTable::kNames});
   if (!table.ok()) return registration_table_error(options.peer, info.host, table.status());

@@ -37,12 +37,12 @@ void put_numbers(const sys::Mapping& mapping, std::uint32_t index, const Registe
 
 }  // namespace
 
-Result<RegistrationTable> RegistrationTable::create(const FileRef& pieces) {
+Result<RegistrationTable> RegistrationTable::create(const RegisteredBytes& backend) {
   TOWPATH_TRY(sys::Fd fd, sys::create_sealed_memfd(kNames.front(), kSize));
   TOWPATH_TRY(const FileRef file, file_ref(fd.get()));
   TOWPATH_TRY(sys::Mapping mapping,
               sys::Mapping::of_file({.fd = fd.get(), .size_bytes = kSize, .writable = true}));
-  put_numbers(mapping, kBackend.index, {.source = {pieces.device, pieces.inode}});
+  put_numbers(mapping, kBackend.index, backend);
   // Release pairs with the acquire in PeerRegistrationTable::stands, here and below.
   word(mapping, kBackend.index).store(kBackend.generation, std::memory_order_release);
   return RegistrationTable(std::move(fd), file, std::move(mapping));

@@ -33,7 +33,7 @@ struct Slot {
   std::uint32_t generation = 0;
 };
 
-/// Which bytes are registered in a slot. Of the backend's: `source` is its piece table's memfd.
+/// Which bytes are registered in a slot. Of the backend's: registered_bytes_of() its info.
 struct RegisteredBytes {
   std::uint64_t address = 0;
   std::uint64_t length = 0;
@@ -53,8 +53,8 @@ class RegistrationTable {
   static constexpr std::uint32_t kSlots = 256 * 1024;  // 11 MiB of address space, used as it fills
   static constexpr Slot kBackend{0, 1};
 
-  /// `pieces`: the memfd of the backend's piece table, which peers hold their info against.
-  static Result<RegistrationTable> create(const FileRef& pieces = {});
+  /// `backend`: what peers hold its info against.
+  static Result<RegistrationTable> create(const RegisteredBytes& backend = {});
   RegistrationTable(RegistrationTable&&) noexcept = default;
   /// Informs peers that all of it is over.
   ~RegistrationTable();

@@ -163,20 +163,21 @@ Result<std::unique_ptr<Backend>> ShmBackend::open(const BackendContext& context,
   TOWPATH_TRY(const BackendOptions options, BackendOptions::parse(context.params));
   TOWPATH_TRY(run::Poller poller, run::Poller::open());
   TOWPATH_TRY(PieceTable pieces, PieceTable::create());
-  TOWPATH_TRY(RegistrationTable registrations, RegistrationTable::create(pieces.file()));
-  std::unique_ptr<ShmBackend> backend(new ShmBackend(context, options, devices, std::move(poller),
-                                                     std::move(registrations), std::move(pieces)));
-  ShmInfo& info = backend->info_;
+  ShmInfo info;
   TOWPATH_TRY(info.host, read_host_facts());
   info.socket_token = {sys::random_u64(), sys::random_u64()};
-  info.registrations = backend->registrations_.file();
-  info.pieces = backend->pieces_.file();
+  info.pieces = pieces.file();
   info.incarnation = context.self.incarnation;
-  info.token_address = address_of(info.socket_token.data());  // the backend stays where it is
+  TOWPATH_TRY(auto registrations, RegistrationTable::create(registered_bytes_of(info)));
+  info.registrations = registrations.file();
+  std::unique_ptr<ShmBackend> backend(new ShmBackend(context, options, devices, std::move(poller),
+                                                     std::move(registrations), std::move(pieces)));
+  backend->info_ = info;  // it stays where it is
+  backend->info_.token_address = address_of(backend->info_.socket_token.data());
   TOWPATH_TRY(backend->mailbox_, Mailbox::open(socket_name(info.socket_token), backend->poller_,
                                                *context.events, *context.clock));
   if (auto door = backend->mailbox_->door(); door.ok())
-    info.door = *door;
+    backend->info_.door = *door;
   else
     backend->log_.info("peers connect by a name, whose backlog every user can fill",
                        {{"why", door.status().to_string()}});
