@@ -61,8 +61,8 @@ class Memory {
   /// Nobody can write there. Of registered memory the agent says so before it asks for the key,
   /// which reports it; of imported memory the key does.
   bool is_read_only = false;
-  /// What is written there by one request is the whole of it, as of a store's objects. Said by who
-  /// cuts requests (staging) of what it hands out; backends leave it alone.
+  /// What is written there by one request is the whole of it, as of a store's objects. Staging,
+  /// which cuts requests, says it of what it hands out; backends leave it alone.
   bool is_put_whole = false;
 };
 

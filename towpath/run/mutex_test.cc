@@ -32,7 +32,7 @@ class Box {
     return changed_.wait_for(mutex_, time);
   }
   /// Once somebody waits, and has let go of the mutex.
-  void wake_who_waits() {
+  void wake_waiter() {
     while (!waits_.load()) sched_yield();
     const MutexLock lock(mutex_);
     changed_.wake_all();
@@ -77,8 +77,7 @@ TEST(MutexTest, waiting_ends_at_the_deadline) {
 TEST(MutexTest, a_time_that_no_clock_comes_to_does_not_pass) {
   for (const Duration time : {Duration::max(), Duration::max() - Duration(1)}) {
     Box box;
-    const auto other =
-        Worker::start("other", [&](const StopToken&) { box.wake_who_waits(); }).value();
+    const auto other = Worker::start("other", [&](const StopToken&) { box.wake_waiter(); }).value();
     EXPECT_TRUE(box.wait_once(time)) << time.count();
   }
 }

@@ -74,8 +74,8 @@ TEST_F(ForgedMetadataTest, keys_of_other_bytes_than_are_registered_are_refused) 
   expect_corrupt(*shared, [&](ShmKey& key) { key.shared->file = info.pieces; });
 }
 
-// Who has seen an agent's metadata can give it that, by another name, as a peer's: what the agent
-// writes to the peer would land in its own memory.
+// An agent may be given its own metadata, by another name, as a peer's: what it writes to the peer
+// would land in its own memory.
 TEST_F(ForgedMetadataTest, by_its_own_info_under_another_name_an_agent_reaches_what_it_registered) {
   const auto own = near_->register_memory({.address = address_of(bytes_.data()), .length = 4096});
   ASSERT_TRUE(own.ok());

@@ -27,8 +27,8 @@ std::atomic_ref<std::uint64_t> number_at(const sys::Mapping& mapping, std::uint3
 
 using Numbers = std::array<std::uint64_t, kNumbers>;
 
-// Release pairs with the acquires in registered(): who sees one of them sees that what was in the
-// slot before does not stand.
+// Release pairs with the acquires in registered(): a peer that sees one of them sees that what was
+// in the slot before does not stand.
 void put_numbers(const sys::Mapping& mapping, std::uint32_t index, const RegisteredBytes& what) {
   const Numbers numbers{what.address, what.length, what.source[0], what.source[1], what.offset};
   for (std::uint64_t i = 0; i < kNumbers; ++i)

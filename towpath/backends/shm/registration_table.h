@@ -9,7 +9,7 @@
 //   word:  0 backend | 1 | 2 | ... | kSlots - 1          value: 0 free, else its generation
 //
 // Behind the words it is said of each slot which bytes are registered there: a key comes in
-// metadata, which anybody may have written who has seen the owner's, and must agree with that.
+// metadata, which may have been written by anybody that has seen the owner's, and must agree.
 //
 // Whether a peer is in the middle of something, the piece table says (piece_table.h).
 // Thread: loop of its backend; peers read at any time.

@@ -251,7 +251,7 @@ bool is_readable(const sys::ByteStream& stream, int milliseconds) {
   return ::poll(&socket, 1, milliseconds) == 1;
 }
 
-/// Who polls would be told of it again and again, and could read nothing.
+/// A loop that polls would be woken again and again, and could read nothing.
 TEST_P(KernelTlsPairTest, half_a_record_wakes_nobody_for_whom_the_kernel_opens_it) {
   const auto relay = open_over_relay();
   talk("hello", "and back", relay.get());
