@@ -58,18 +58,17 @@ Result<std::unique_ptr<Peer>> Peer::open(const PeerOptions& options, ConstByteSp
   auto file = open_peer_file({.pid = pid,
                               .file = info.registrations,
                               .writable = false,
-                              .names = RegistrationTable::kNames});
+                              .name = RegistrationTable::kName});
   if (!file.ok()) return registration_table_error(options.peer, info.host, file.status());
   TOWPATH_TRY(PeerRegistrationTable registrations, PeerRegistrationTable::map(file->get()));
   // An info may be put together of two backends': of a process and its forked child, which has the
   // descriptors and other memory, or of one process, whose pieces are said where the owner looks.
-  const auto own = registrations.registered(RegistrationTable::kBackend);
-  if (own && *own != registered_bytes_of(info))
+  if (registrations.registered(RegistrationTable::kBackend) != registered_bytes_of(info))
     return registration_table_error(
         options.peer, info.host,
         error(Code::corrupt, "its process or piece table is another backend's"));
   auto table = open_peer_file(
-      {.pid = pid, .file = info.pieces, .writable = true, .names = PieceTable::kNames});
+      {.pid = pid, .file = info.pieces, .writable = true, .name = PieceTable::kName});
   if (!table.ok()) return registration_table_error(options.peer, info.host, table.status());
   TOWPATH_TRY(PieceEntry pieces,
               PieceEntry::claim(table->get(), {.pid = options.here.pid,
@@ -105,9 +104,9 @@ Status Peer::check() const {
 
 Status Peer::check_registered(const ShmKey& key) const {
   const Slot slot{key.slot, key.generation};
-  const auto registered = registrations_.registered(slot);  // of the slot, if it stands after that
+  const RegisteredBytes registered = registrations_.registered(slot);  // if it stands after that
   if (!stands(slot)) return backend::no_such_memory(slot.index, identity_);
-  if (!registered || *registered == registered_bytes_of(key)) return {};
+  if (registered == registered_bytes_of(key)) return {};
   return error(Code::corrupt,
                cat("the key of registration ", slot.index, " of ", to_string(identity_),
                    " names other bytes than are registered"),

@@ -47,13 +47,12 @@ Result<sys::Fd> open_place(const std::string& path, const FileRef& file, mode_t 
 }
 
 /// Of a memfd that somebody else made, and does not call so, nothing that lies in it is believed.
-Status check_name(const std::string& link, std::span<const std::string_view> names) {
+Status check_name(const std::string& link, std::string_view name) {
   std::array<char, 300> text{};  // a memfd's name has 249 bytes at most: memfd_create(2)
   const ssize_t size = ::readlink(link.c_str(), text.data(), text.size());
   if (size < 0) return sys::os_error(errno, cat("cannot look at ", link));
   const std::string_view path(text.data(), static_cast<std::size_t>(size));
-  for (const std::string_view name : names)
-    if (path == cat("/memfd:", name, " (deleted)")) return {};
+  if (path == cat("/memfd:", name, " (deleted)")) return {};
   return error(Code::corrupt, cat("'", printable(path), "' is not the memfd that was named"),
                "load the peer's newest metadata");
 }
@@ -68,7 +67,7 @@ Result<sys::Fd> open_peer_file(const PeerFile& what) {
   const std::string path = path_of(what.pid, what.file);
   TOWPATH_TRY(const sys::Fd place, open_place(path, what.file, S_IFREG));
   const std::string again = cat("/proc/self/fd/", place.get());
-  if (!what.names.empty()) TOWPATH_TRY(check_name(again, what.names));
+  if (!what.name.empty()) TOWPATH_TRY(check_name(again, what.name));
   const int access = what.writable ? O_RDWR : O_RDONLY;
   sys::Fd fd(::open(again.c_str(), access | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return open_error(errno, cat("cannot open the memfd behind ", path));

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -28,9 +27,9 @@ struct PeerFile {
   pid_t pid = 0;
   FileRef file;
   bool writable = false;
-  /// Which its maker gave the memfd, one of them; empty: any. What a peer's users can write to has
-  /// names of theirs.
-  std::span<const std::string_view> names = {};
+  /// Which its maker gave the memfd; empty: any. What a peer's users can write to has names of
+  /// theirs.
+  std::string_view name = {};
 };
 
 /// Errors: not_found (no such process or descriptor), denied (permissions, seals), corrupt (another

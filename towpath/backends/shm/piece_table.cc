@@ -126,7 +126,7 @@ class UnderWay final : public backend::PeerPieces {
 }  // namespace
 
 Result<PieceTable> PieceTable::create() {
-  TOWPATH_TRY(sys::Fd fd, sys::create_sealed_memfd(kNames.front(), kSize));
+  TOWPATH_TRY(sys::Fd fd, sys::create_sealed_memfd(kName, kSize));
   TOWPATH_TRY(const FileRef file, file_ref(fd.get()));
   TOWPATH_TRY(sys::Mapping mapping,
               sys::Mapping::of_file({.fd = fd.get(), .size_bytes = kSize, .writable = true}));

@@ -20,7 +20,6 @@
 // Thread: loop, unless noted. docs/formats/shm.md
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -41,8 +40,7 @@ struct PieceEntryWords;
 
 class PieceTable {
  public:
-  static constexpr std::array<std::string_view, 1> kNames = {
-      "towpath-shm-pieces"};  ///< its memfd's
+  static constexpr std::string_view kName = "towpath-shm-pieces";  ///< its memfd's
   static constexpr std::uint32_t kEntries = 1024;
   static constexpr std::uint64_t kEntryBytes = 64;
   static constexpr std::uint64_t kSize = (kEntries + 1) * kEntryBytes;

@@ -38,7 +38,7 @@ void put_numbers(const sys::Mapping& mapping, std::uint32_t index, const Registe
 }  // namespace
 
 Result<RegistrationTable> RegistrationTable::create(const RegisteredBytes& backend) {
-  TOWPATH_TRY(sys::Fd fd, sys::create_sealed_memfd(kNames.front(), kSize));
+  TOWPATH_TRY(sys::Fd fd, sys::create_sealed_memfd(kName, kSize));
   TOWPATH_TRY(const FileRef file, file_ref(fd.get()));
   TOWPATH_TRY(sys::Mapping mapping,
               sys::Mapping::of_file({.fd = fd.get(), .size_bytes = kSize, .writable = true}));
@@ -85,12 +85,10 @@ void RegistrationTable::give_back(Slot slot) noexcept {
 }
 
 Result<PeerRegistrationTable> PeerRegistrationTable::map(int fd) {
-  // One of an older release has the words alone.
-  const std::uint64_t size = sys::check_sealed(fd, kSize).ok() ? kSize : kWordsSize;
-  TOWPATH_TRY(sys::check_sealed(fd, size));
-  TOWPATH_TRY(
-      sys::Mapping mapping,
-      sys::Mapping::of_file({.fd = fd, .size_bytes = size, .writable = false, .inherited = false}));
+  TOWPATH_TRY(sys::check_sealed(fd, kSize));
+  TOWPATH_TRY(sys::Mapping mapping,
+              sys::Mapping::of_file(
+                  {.fd = fd, .size_bytes = kSize, .writable = false, .inherited = false}));
   return PeerRegistrationTable(std::move(mapping));
 }
 
@@ -101,18 +99,17 @@ bool PeerRegistrationTable::stands(Slot slot) const noexcept {
   return word(mapping_, slot.index).load() == slot.generation;
 }
 
-std::optional<RegisteredBytes> PeerRegistrationTable::registered(Slot slot) const noexcept {
-  if (slot.index >= RegistrationTable::kSlots || mapping_.size() < kSize) return std::nullopt;
+RegisteredBytes PeerRegistrationTable::registered(Slot slot) const noexcept {
   // Else these may be the numbers of what the slot had before. Acquire, in stands(), pairs with the
   // release in take(): its numbers are seen, or later ones.
-  if (!stands(slot)) return RegisteredBytes{};
+  if (!stands(slot)) return {};
   Numbers numbers{};
   for (std::uint64_t i = 0; i < kNumbers; ++i)
     numbers[i] = number_at(mapping_, slot.index, i).load(std::memory_order_acquire);
-  return RegisteredBytes{.address = numbers[0],
-                         .length = numbers[1],
-                         .source = {numbers[2], numbers[3]},
-                         .offset = numbers[4]};
+  return {.address = numbers[0],
+          .length = numbers[1],
+          .source = {numbers[2], numbers[3]},
+          .offset = numbers[4]};
 }
 
 }  // namespace towpath::backends::shm

@@ -17,7 +17,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -47,9 +46,7 @@ struct RegisteredBytes {
 
 class RegistrationTable {
  public:
-  /// Of its memfd; the second one was that of 0.2.
-  static constexpr std::array<std::string_view, 2> kNames = {"towpath-shm-registration table",
-                                                             "towpath-shm-ledger"};
+  static constexpr std::string_view kName = "towpath-shm-registration table";  ///< its memfd's
   static constexpr std::uint32_t kSlots = 256 * 1024;  // 11 MiB of address space, used as it fills
   static constexpr Slot kBackend{0, 1};
 
@@ -87,8 +84,8 @@ class PeerRegistrationTable {
   /// False for slots that no registration table has.
   bool stands(Slot slot) const noexcept;
   /// What is registered in the slot, if it stands when asked afterwards; no bytes if it does not
-  /// yet stand. Nothing: the owner, of an older release, does not say.
-  std::optional<RegisteredBytes> registered(Slot slot) const noexcept;
+  /// yet stand.
+  RegisteredBytes registered(Slot slot) const noexcept;
 
  private:
   explicit PeerRegistrationTable(sys::Mapping mapping) noexcept : mapping_(std::move(mapping)) {}
