@@ -74,6 +74,21 @@ TEST_F(ForgedMetadataTest, keys_of_other_bytes_than_are_registered_are_refused) 
   expect_corrupt(*shared, [&](ShmKey& key) { key.shared->file = info.pieces; });
 }
 
+TEST_F(ForgedMetadataTest, keys_of_what_nobody_can_write_to_do_not_hide_it) {
+  const auto way = connect(far_self_, far_->connection_info());
+  const auto memory = far_->register_memory({.address = address_of(bytes_.data()),
+                                             .length = 4096,
+                                             .fd = memfd_.get(),
+                                             .is_read_only = true});
+  ASSERT_TRUE(memory.ok());
+  (*memory)->is_read_only = true;  // as an agent says
+  ShmKey key = *decode_key((*memory)->key());
+  EXPECT_TRUE(key.is_read_only);
+  EXPECT_EQ(code_of(*way, key), Code::ok);
+  key.is_read_only = false;
+  EXPECT_EQ(code_of(*way, key), Code::corrupt);
+}
+
 // An agent may be given its own metadata, by another name, as a peer's: what it writes to the peer
 // would land in its own memory.
 TEST_F(ForgedMetadataTest, by_its_own_info_under_another_name_an_agent_reaches_what_it_registered) {

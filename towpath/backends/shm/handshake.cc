@@ -256,7 +256,8 @@ Result<ShmKey> decode_key(ConstByteSpan bytes) {
 }
 
 RegisteredBytes registered_bytes_of(const ShmKey& key) noexcept {
-  RegisteredBytes bytes{.address = key.address, .length = key.length};
+  RegisteredBytes bytes{
+      .address = key.address, .length = key.length, .is_read_only = key.is_read_only};
   if (key.shared) {
     bytes.source = {key.shared->file.device, key.shared->file.inode};
     bytes.offset = key.shared->offset;

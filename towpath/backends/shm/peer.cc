@@ -106,7 +106,10 @@ Status Peer::check_registered(const ShmKey& key) const {
   const Slot slot{key.slot, key.generation};
   const RegisteredBytes registered = registrations_.registered(slot);  // if it stands after that
   if (!stands(slot)) return backend::no_such_memory(slot.index, identity_);
-  if (registered == registered_bytes_of(key)) return {};
+  RegisteredBytes named = registered_bytes_of(key);
+  // Less than was registered may be given.
+  named.is_read_only &= registered.is_read_only;
+  if (registered == named) return {};
   return error(Code::corrupt,
                cat("the key of registration ", slot.index, " of ", to_string(identity_),
                    " names other bytes than are registered"),

@@ -9,7 +9,8 @@ namespace towpath::backends::shm {
 namespace {
 
 constexpr std::uint64_t kWordsSize = RegistrationTable::kSlots * sizeof(std::uint32_t);
-constexpr std::uint64_t kNumbers = 5;  // of RegisteredBytes
+constexpr std::uint64_t kNumbers = 5;                            // of RegisteredBytes
+constexpr std::uint64_t kReadOnlyBit = std::uint64_t{1} << 63U;  // of the length, which is less
 constexpr std::uint64_t kSize =
     kWordsSize + RegistrationTable::kSlots * kNumbers * sizeof(std::uint64_t);
 
@@ -30,7 +31,8 @@ using Numbers = std::array<std::uint64_t, kNumbers>;
 // Release pairs with the acquires in registered(): a peer that sees one of them sees that what was
 // in the slot before does not stand.
 void put_numbers(const sys::Mapping& mapping, std::uint32_t index, const RegisteredBytes& what) {
-  const Numbers numbers{what.address, what.length, what.source[0], what.source[1], what.offset};
+  const Numbers numbers{what.address, what.length | (what.is_read_only ? kReadOnlyBit : 0),
+                        what.source[0], what.source[1], what.offset};
   for (std::uint64_t i = 0; i < kNumbers; ++i)
     number_at(mapping, index, i).store(numbers[i], std::memory_order_release);
 }
@@ -107,9 +109,10 @@ RegisteredBytes PeerRegistrationTable::registered(Slot slot) const noexcept {
   for (std::uint64_t i = 0; i < kNumbers; ++i)
     numbers[i] = number_at(mapping_, slot.index, i).load(std::memory_order_acquire);
   return {.address = numbers[0],
-          .length = numbers[1],
+          .length = numbers[1] & ~kReadOnlyBit,
           .source = {numbers[2], numbers[3]},
-          .offset = numbers[4]};
+          .offset = numbers[4],
+          .is_read_only = (numbers[1] & kReadOnlyBit) != 0};
 }
 
 }  // namespace towpath::backends::shm

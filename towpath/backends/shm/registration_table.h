@@ -39,7 +39,8 @@ struct RegisteredBytes {
   /// Where peers find them: a memfd's device and inode, or what a driver exported; 0: in the
   /// owner's memory alone.
   std::array<std::uint64_t, 2> source{};
-  std::uint64_t offset = 0;  ///< there
+  std::uint64_t offset = 0;   ///< there
+  bool is_read_only = false;  ///< nobody can write to them
 
   friend bool operator==(const RegisteredBytes&, const RegisteredBytes&) = default;
 };

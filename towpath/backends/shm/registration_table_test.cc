@@ -37,6 +37,10 @@ TEST(RegistrationTableTest, peers_see_which_bytes_are_registered) {
   auto registrations = RegistrationTable::create();
   auto peer = peer_view(*registrations);
   const RegisteredBytes what{.address = 4096, .length = 7, .source = {1, 2}, .offset = 3};
+  RegisteredBytes read_only = what;
+  read_only.is_read_only = true;
+  const Slot third = *registrations->take(read_only);
+  EXPECT_EQ(peer->registered(third), read_only);
   const Slot first = *registrations->take(what);
   const Slot second = *registrations->take();
   EXPECT_EQ(peer->registered(first), what);

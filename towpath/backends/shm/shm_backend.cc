@@ -211,11 +211,11 @@ Result<std::unique_ptr<Memory>> ShmBackend::register_memory(const RegionDescript
                    {{"region", to_string(region)}, {"why", offered.status().to_string()}});
     if (offered.ok()) device = std::make_unique<DeviceExtent>(*std::move(offered));
   }
-  ShmKey key;
-  key.address = region.address;
-  key.length = region.length;
-  key.shared = shared;
-  if (device) key.device = *device;
+  const ShmKey key{.address = region.address,
+                   .length = region.length,
+                   .shared = shared,
+                   .device = device ? std::optional(*device) : std::nullopt,
+                   .is_read_only = region.is_read_only};
   TOWPATH_TRY(const Slot slot, registrations_.take(registered_bytes_of(key)));
   std::unique_ptr<OwnMemory> memory(new (slab_)
                                         OwnMemory(slab_, region, slot, registrations_, own_));
