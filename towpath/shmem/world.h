@@ -229,7 +229,8 @@ class World {
   const std::byte* const sleepers_;  // of PE 0
   const run::Looks looks_;
   bool has_others_ = false;  // on other hosts
-  FairStart fair_start_;
+  // Searches write it: not into the line of what puts look at.
+  alignas(64) FairStart fair_start_;
 };
 
 }  // namespace towpath::shmem
