@@ -2,7 +2,7 @@
 //
 // This process cannot touch its bytes: they move by transfers, and by the device's streams.
 // Invariants: it keeps its device alive. Its bytes begin as the last user left them.
-// Thread: immutable.
+// Thread: immutable, but the word any.
 #pragma once
 
 #include <cstdint>

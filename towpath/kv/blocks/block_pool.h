@@ -12,7 +12,8 @@
 // all registered blocks and each use (registered, found, upgraded) in their order, so they have one
 // shard: one lock. Steps cost the same however much was done before. Where tenants have a quota,
 // one that has its share makes room among its own blocks, the one used longest ago first, whatever
-// the policy. Thread: any.
+// the policy. A handle gives its block back when it dies; the pool outlives all handles.
+// Thread: any; a handle one at a time, different ones, also of one block, any.
 #pragma once
 
 #include <atomic>
@@ -39,8 +40,7 @@ namespace towpath::kv {
 class BlockPool;
 class TenantQuota;
 
-// What a holder of a block has in hand. Each gives its block back when it dies; the pool outlives
-// them all. A handle is for one thread at a time; different handles, also of one block, for any.
+// Handles: what a holder of a block has in hand.
 //
 //   PartialBlock --complete()--> CompleteBlock --BlockPool::register_block()--> BlockRef <->
 //   WeakBlock
