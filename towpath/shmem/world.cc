@@ -107,7 +107,7 @@ Result<std::shared_ptr<World>> World::open(Bootstrap bootstrap, const WorldOptio
 World::~World() {
   leave();
   // A forked child lets go of nothing: it has no thread to stop, and the connections are the PE's.
-  if (is_inherited()) (void)new std::shared_ptr<Remote>(std::move(parts_->remote));
+  if (has_others_ && is_inherited()) (void)new std::shared_ptr<Remote>(std::move(parts_->remote));
 }
 
 const memory::Placement& World::heap_placement() const noexcept { return parts_->placement; }
