@@ -255,7 +255,7 @@ class TransferManager {
 /// model's layers, a prompt's blocks from several tiers.
 ///
 /// They have ended when each of them has, so that no byte of any of them moves any more; not when
-/// the first has failed. Whoever wants no more of the others then cancels them. Dropping it
+/// the first has failed. A caller that wants no more of the others then cancels them. Dropping it
 /// cancels, as dropping a TransferJob does. Thread: loop.
 class TransferJobs {
  public:

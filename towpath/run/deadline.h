@@ -42,8 +42,8 @@ class Deadline {
 /// How long to look before sleeping.
 struct Looks {
   std::uint32_t spins = 200;
-  /// After them: give the core to whoever else wants it, and look again. Cheaper than sleeping when
-  /// those who are waited for share the core.
+  /// After them: give the core to another thread that wants it, and look again. Cheaper than
+  /// sleeping when those who are waited for share the core.
   std::uint32_t yields = 0;
 };
 

@@ -60,9 +60,9 @@ struct JobFiles {
 
 /// What heaps are made of, and where they lie.
 struct HeapPages {
-  /// Of all heaps of a host; whoever makes them says it. `required`: reserved pages, or an error;
-  /// `best_effort`: transparent ones where the kernel makes them, and never reserved ones, in which
-  /// no variables of programs in C can lie (decision 0023).
+  /// Of all heaps of a host; the process that makes them says it. `required`: reserved pages, or an
+  /// error; `best_effort`: transparent ones where the kernel makes them, and never reserved ones,
+  /// in which no variables of programs in C can lie (decision 0023).
   sys::HugePages huge = sys::HugePages::off;
   /// The NUMA node of this PE's heap; nothing: as the kernel likes.
   std::optional<unsigned> node;
