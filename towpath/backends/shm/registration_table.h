@@ -47,7 +47,7 @@ struct RegisteredBytes {
 
 class RegistrationTable {
  public:
-  static constexpr std::string_view kName = "towpath-shm-registration table";  ///< its memfd's
+  static constexpr std::string_view kName = "towpath-shm-registrations";  ///< its memfd's
   static constexpr std::uint32_t kSlots = 256 * 1024;  // 11 MiB of address space, used as it fills
   static constexpr Slot kBackend{0, 1};
 
