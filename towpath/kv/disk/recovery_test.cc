@@ -13,7 +13,17 @@ using sys::FileEffect;
 using sys::FileOp;
 using testing::open_store;
 
-class RecoveryTest : public testing::StoreFixture {};
+class RecoveryTest : public testing::StoreFixture {
+ protected:
+  /// From then on nothing more is read of the first segment: its header is read twice, then the
+  /// rest.
+  void fail_reads_from(std::uint64_t nth) {
+    files_.inject({.on = FileOp::read,
+                   .nth = nth,
+                   .times = UINT64_MAX / 2,
+                   .path_part = Segment::file_name(1)});
+  }
+};
 
 TEST_F(RecoveryTest, a_checkpoint_saves_the_look_at_what_it_knows) {
   const BlockStoreOptions small{.segment_bytes = 1'000'000};
@@ -119,8 +129,7 @@ TEST_F(RecoveryTest, a_removal_before_a_failed_sync_is_not_acknowledged_behind_a
   store = open_store(files_);
   put(*store, 4, 4);
   ASSERT_TRUE(store->sync().ok());
-  files_.inject(
-      {.on = FileOp::read, .nth = 3, .times = UINT64_MAX / 2, .path_part = Segment::file_name(1)});
+  fail_reads_from(3);
   store.reset();
   store = open_store(files_);
   ASSERT_TRUE(store->find(4));
@@ -233,8 +242,7 @@ TEST_F(RecoveryTest, a_segment_that_cannot_be_read_is_there_for_the_next_opening
   auto store = open_store(files_);
   put(*store, 1, 10);
   ASSERT_TRUE(store->sync().ok());
-  files_.inject(
-      {.on = FileOp::read, .nth = 3, .times = UINT64_MAX / 2, .path_part = Segment::file_name(1)});
+  fail_reads_from(3);
   const auto reads = files_.calls(FileOp::read);
   store.reset();
   store = open_store(files_);
@@ -282,10 +290,7 @@ TEST_P(UnreadSegmentTest, what_was_removed_stays_removed_when_its_segment_is_rea
   store = open_store(files_);
   ASSERT_TRUE(store->remove(2).ok());
   ASSERT_TRUE(store->sync().ok());
-  files_.inject({.on = FileOp::read,
-                 .nth = GetParam(),
-                 .times = UINT64_MAX / 2,
-                 .path_part = Segment::file_name(1)});
+  fail_reads_from(GetParam());
   store.reset();
   store = open_store(files_);
   put(*store, 4, 4);
