@@ -173,7 +173,7 @@ def options():
     made.add_argument("--requests", type=int, default=130, help="of random conversations")
     made.add_argument("--troubles", type=int, default=6, help="that befall a server which others wait for")
     made.add_argument("--seed", type=int, default=1)
-    made.add_argument("--at-once", type=int, default=usual_at_once(),
+    made.add_argument("--at-once", type=int, default=usual_at_once(), choices=range(1, 9), metavar="N",
                       help="so many tests that measure nothing; two, where two processors and 24 GiB of memory are")
     made.add_argument("--record", action="store_true", help="write what the engine calls, for CI, instead")
     made.add_argument("--demo", metavar="PAGE", help="show what a user has of it, instead; the picture goes to this page")
