@@ -1,5 +1,6 @@
 // Metadata that somebody has put together from another's: in the process that it names only what
 // is registered there is touched, whatever the keys say.
+#include <array>
 #include <csignal>
 #include <cstring>
 
@@ -105,9 +106,15 @@ TEST_F(ForgedMetadataTest, by_its_own_info_under_another_name_an_agent_reaches_w
 }
 
 TEST_F(ForgedMetadataTest, a_user_s_memory_is_none_of_a_backend_s_tables) {
-  const std::uint32_t stands = RegistrationTable::kBackend.generation;
-  std::memcpy(bytes_.data(), &stands, sizeof stands);  // as a peer that may write there can
   const ShmInfo good = *decode_info(far_->connection_info());
+  // All that a table has to say of its backend, as a peer that may write there can.
+  const std::uint32_t stands = RegistrationTable::kBackend.generation;
+  const RegisteredBytes said = registered_bytes_of(good);
+  const std::array<std::uint64_t, 5> numbers{said.address, said.length, said.source[0],
+                                             said.source[1], said.offset};
+  std::memcpy(bytes_.data(), &stands, sizeof stands);
+  std::memcpy(bytes_.data() + RegistrationTable::kSlots * sizeof stands, numbers.data(),
+              sizeof numbers);
   ShmInfo info = good;
   info.registrations = *file_ref(memfd_.get());
   EXPECT_EQ(near_->connect(far_self_, encode(info)).code(), Code::peer_lost);
