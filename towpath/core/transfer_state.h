@@ -25,7 +25,7 @@ enum class TransferState : std::uint8_t {
   prepared = 0,  ///< made, not posted
   active = 1,    ///< bytes are moving
   draining = 2,  ///< the outcome is fixed, but bytes may still move: buffers must not be reused
-  ended = 3,     ///< quiet: no byte can land in, or leave, either side's buffers
+  ended = 3,     ///< quiesced: no byte can land in, or leave, either side's buffers
 };
 
 enum class Outcome : std::uint8_t {

@@ -1,12 +1,12 @@
 // ForkJoinPool: threads that do parts of a piece of work beside the thread that has it.
 //
-//   crew.share(3, [&](std::size_t part) { ... });     // returns when all parts are done
+//   pool.share(3, [&](std::size_t part) { ... });     // returns when all parts are done
 //
 //   caller   | part 0 |  part 2, which nobody had begun |
-//   hand 0   |    part 1    |
+//   member 0 |    part 1    |
 //
-// The caller takes back what no hand has begun when it has done its own part, so that it waits for
-// no more than what a member is in the middle of: on a busy machine it does all of it, as if it
+// The caller takes back what no member has begun when it has done its own part, so that it waits
+// for no more than what a member is in the middle of: on a busy machine it does all of it, as if it
 // were alone. Members keep off the processor that the caller runs on; one that has nothing to do
 // looks for more for some 20 us, then sleeps. Thread: one caller at a time; parts of a piece run at
 // the same time.
@@ -39,7 +39,7 @@ class ForkJoinPool {
 
   /// Calls work(0) to work(parts - 1), each once; at least one. What they did is seen by the
   /// caller. How many of them members did: one that sleeps may take long to wake up. Cost: below a
-  /// microsecond, and a system call for each hand that sleeps.
+  /// microsecond, and a system call for each member that sleeps.
   template <typename Work>
   std::size_t share(std::size_t parts, const Work& work) {
     return share_piece(parts, {&work, [](const void* what, std::size_t part) {

@@ -92,8 +92,8 @@ struct Settings {
   Result<Shape> shape(std::uint64_t block_bytes, std::uint64_t worker = 0) const;
 
   kv::TieredCacheOptions cache_options() const;
-  /// Nothing unless a size of the disk was said. The caller adds incarnation, presence and tier,
-  /// and a directory where none was said.
+  /// Nothing unless a size of the disk was said. The caller adds incarnation, block directory
+  /// and tier, and a directory where none was said.
   std::optional<kv::BlockStoreOptions> disk_options(std::uint64_t block_bytes) const;
   /// Nothing unless objects were enabled. What was not said, the environment's AWS_* say.
   std::optional<standard::ObjectPlace> object_place(std::uint64_t block_bytes,

@@ -68,7 +68,7 @@ struct TieredKeeperParts {
   layout::PhysicalLayout memory;
   std::unique_ptr<BlockDirectory> block_directory = std::make_unique<BlockDirectory>();
   std::vector<std::unique_ptr<BlockTier>>
-      below{};  ///< that report to this presence; none: memory only
+      below{};  ///< that report to this directory; none: memory only
   DigestAlgorithm algorithm = DigestAlgorithm::xxh3_64;
   TieredCacheOptions cache{};  ///< but for `batch_at_least`: blocks are demoted at once
   std::optional<KeeperPeers> peers{};

@@ -60,7 +60,7 @@ class KnownPeers {
     bool is_behind() const { return edition && *edition < newest; }
   };
 
-  /// Manager and presence outlive it.
+  /// `manager` and `block_directory` outlive it.
   KnownPeers(CacheShare ours, blockcopy::TransferManager& manager, BlockDirectory& block_directory,
              TierIndex tier)
       : ours_(std::move(ours)), manager_(manager), block_directory_(block_directory), tier_(tier) {}

@@ -31,7 +31,7 @@
 namespace towpath::kv {
 
 struct PeerTierOptions {
-  agent::Agent* agent = nullptr;  ///< with `manager` and `presence`, outlives the tier
+  agent::Agent* agent = nullptr;  ///< with the two below, outlives the tier
   blockcopy::TransferManager* manager = nullptr;
   BlockDirectory* block_directory = nullptr;
   TierIndex tier = 0;

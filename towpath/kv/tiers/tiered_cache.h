@@ -137,9 +137,9 @@ struct TieredCacheFigures {
 
 class TieredCache {
  public:
-  /// `clock` and `presence` outlive it; the tiers report the same BlockDirectory. Tiers in order,
-  /// the fastest first. Errors: invalid_argument (options, tiers out of order), unsupported (a
-  /// layout that this process cannot read block by block); those of SlotCopier::make().
+  /// `clock` and `block_directory` outlive it, and the tiers report to that directory. Tiers in
+  /// order, the fastest first. Errors: invalid_argument (options, tiers out of order), unsupported
+  /// (a layout that this process cannot read block by block); those of SlotCopier::make().
   struct Parts {
     const Clock& clock;
     BlockDirectory& block_directory;
@@ -174,7 +174,7 @@ class TieredCache {
   BlockRef find(BlockHash hash);
 
   /// Asks the tiers that know only when they look whether they have these; match() reports from
-  /// then on. A hope: of too many the last are not looked for.
+  /// then on. A best effort: of too many the last are not looked for.
   void look(std::span<const BlockHash> hashes);
   /// Answers that are awaited. Cost: one load.
   std::size_t looking() const noexcept;
