@@ -2,7 +2,7 @@
 
 # What a fresh Debian 12 needs, per purpose. The only place where packages are named.
 LIBRARY = ("g++ cmake ninja-build ccache pkg-config liburing-dev libxxhash-dev libfmt-dev nlohmann-json3-dev"
-           " libcli11-dev libnuma-dev libcurl4-openssl-dev libssl-dev libucx-dev prometheus-cpp-dev")
+           " libcli11-dev libcurl4-openssl-dev libssl-dev libucx-dev prometheus-cpp-dev")
 PACKAGES = {
     "demo": LIBRARY,
     "build": f"{LIBRARY} git libgtest-dev libgmock-dev libbenchmark-dev etcd-server openssl iproute2"

@@ -1,5 +1,5 @@
 // The composition root: the one place that knows all built-in backends, and brings together what
-// the rest of the house is handed: registry, clock, log, agent, and a thread that keeps the agent
+// the other modules are handed: registry, clock, log, agent, and a thread that keeps the agent
 // moving.
 //
 //   TOWPATH_TRY(auto node, standard::Node::open({.name = "decode-0",
