@@ -48,7 +48,7 @@ Traces:   mooncake, bailian, azure, burstgpt; the last two name no blocks: nothi
 Layouts:  fully_contiguous, layer_separate_block_first, layer_separate_block_second,
           block_separate
 Faults:   swap-kv, swap-layer, swap-token, swap-block, flip-bit, short-file, torn-write,
-          drop-notification; with --faults and --tiers also tier-fails
+          drop-notification; with --faults not short-file, but tier-fails
 Policies: lru, fifo, s3-fifo, lfu, multi-lru, lineage, hit-density, adaptive; with `all` nothing is
           moved: what each would have hit is printed, beside the optimum, for each capacity
 Tiers:    host=BLOCKS,disk=PATH:SIZE,object=s3://BUCKET/PREFIX:SIZE,peers; one or more below host;
@@ -216,8 +216,8 @@ Status settle_mistakes(Arguments& arguments) {
                  "leave --tiers out, or inject random faults with --faults");
   if (options.inject == replay::Mistake::tier_fails)
     return error(Code::invalid_argument,
-                 "tier-fails is injected at random, in the tiers of --tiers",
-                 "add --tiers, and --faults in place of --inject");
+                 "tier-fails is injected at random, in all tiers below the host's",
+                 "use --faults in place of --inject");
   return {};
 }
 
