@@ -38,7 +38,10 @@ Examples:
   towpath explain --remote object --count 8       a store: AWS_ENDPOINT_URL and so on
   towpath explain --remote block --drive /dev/ng0n1 --overwrite_drive
   towpath explain --local device                  from and to a GPU's memory
-  towpath explain --connect prefill-0:7000        `towpath bench --listen ... --backend all` there)";
+  towpath explain --connect prefill-0:7000 --token_file secret
+                                                  the other one is on prefill-0, where this runs:
+                                                  towpath bench --listen 0.0.0.0:7000
+                                                  --token_file secret --backend all)";
 
 struct Arguments {
   Options options;
