@@ -23,6 +23,9 @@ import time
 
 PROGRAMS = "build/release"
 BACKENDS = ["shm", "tcp", "tcp_tls", "ucx"]
+SUITES = {backend: f"tests/conformance/conformance_{backend}" for backend in BACKENDS}
+CRASHES, CROWD, PEERS = "towpath/kv/kv_blocks_test", "tests/conformance/simulation_test", "bench/peers"
+TARGETS = [*SUITES.values(), CRASHES, CROWD, PEERS, "tools/towpath", "towpath_python_package"]  # that ./dev builds before
 KILLS = 100  # of a disk tier in each way, in ten runs of its test
 CELLS = 126  # of late_bytes_test.cc
 PART = 2 * CELLS  # rounds of one process
@@ -69,7 +72,7 @@ class LateBytes:
             self.not_run.add(words[2].split(LATE_BYTES)[1])
 
     def run(self, backends, seed, rounds, jobs):
-        programs = [f"{PROGRAMS}/tests/conformance/conformance_{name}" for name in backends]
+        programs = [f"{PROGRAMS}/{SUITES[name]}" for name in backends]
         cases = [(program, case) for program in programs for case in self.pairings(program)]
         parts = [[program, "--gtest_brief=1", f"--gtest_filter={LATE_BYTES}{case}", f"--soak-seed={first}",
                   f"--soak-rounds={min(PART, seed + rounds - first)}"]
@@ -113,10 +116,10 @@ def main():
     if args.only:
         return
     for _ in range(0, args.kills, KILLS):
-        run(f"{PROGRAMS}/towpath/kv/kv_blocks_test", "--gtest_brief=1", "--gtest_filter=DiskTierCrashTest.*", "--gtest_repeat=10")
-    run(f"{PROGRAMS}/tests/conformance/simulation_test", "--gtest_filter=CrowdTest.*",
+        run(f"{PROGRAMS}/{CRASHES}", "--gtest_brief=1", "--gtest_filter=DiskTierCrashTest.*", "--gtest_repeat=10")
+    run(f"{PROGRAMS}/{CROWD}", "--gtest_filter=CrowdTest.*",
         TOWPATH_CROWD_TRANSFERS=str(args.transfers))
-    run(f"{PROGRAMS}/bench/peers", "--quick")
+    run(f"{PROGRAMS}/{PEERS}", "--quick")
     run("/usr/bin/python3", "tests/soak/serve.py", "--seconds", str(args.serving), "--seed", str(args.seed))
 
 
