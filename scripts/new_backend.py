@@ -43,7 +43,7 @@ class Refused(Exception):
 
 def renamed(text, name):
     camel = "".join(part.capitalize() for part in name.split("_"))
-    return text.replace(MODEL.capitalize(), camel).replace(MODEL, name)
+    return re.sub(rf"(?<!docs/){MODEL}", name, text.replace(MODEL.capitalize(), camel))
 
 
 def make(root, name):
