@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""House rules that a compiler does not know: banned calls and what to write instead, orphans, large
-files, leftovers, and ratchets on length (scripts/ratchet.txt) and on words (scripts/words.txt).
+"""House rules that a compiler does not know: banned calls and what to write instead, orphans, large files,
+leftovers, links that lead nowhere, and ratchets on length (scripts/ratchet.txt) and on words (scripts/words.txt).
 
     file:line: what is wrong: what to do instead
 
 --self-test proves on made-up files that each rule can fail; --ratchet writes today's lengths and words down.
 """
+import functools
+import os
 import re
 import subprocess
 import sys
@@ -218,8 +220,37 @@ def fewer_words(files):
     return re.sub(r"(?m)^ *\d+ \| ([^|]+?) *\|", lambda row: f"{len(found[row[1]]):4} | {row[1]:<18} |", files[WORDS])
 
 
+def prose_of(text):
+    """A page without what stands in its boxes, line for line."""
+    return re.sub(r"(?ms)^ *```.*?^ *```", lambda box: "\n" * box[0].count("\n"), text)
+
+
+@functools.lru_cache(maxsize=None)
+def anchors_of(text):
+    """Of a page's headings, as GitHub makes them."""
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"(?m)^#+ (.*?)\s*$", prose_of(text))}
+
+
+def links(files, sizes):
+    """A page leads to files and headings that are there; so does a path below docs/ in any other file."""
+    there = {*files, *sizes}
+    there |= {str(folder) for path in there for folder in Path(path).parents}
+    for path, text in files.items():
+        page = path.endswith(".md")
+        if path == "scripts/check_tidy.py" or not page and "docs/" not in text:
+            continue
+        found = r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)" if page else r"(?<![\w/])(docs/[\w/.-]+\.md)(?:#([\w-]+))?"
+        for number, line in enumerate((prose_of(text) if page else text).splitlines(), 1):
+            for name, anchor in re.findall(found, line):
+                target = os.path.normpath(Path(path).parent / name) if page and name else name or path
+                if target not in there:
+                    yield f"{path}:{number}: {name}: there is no such file"
+                elif anchor and anchor not in anchors_of(files.get(target, "")):
+                    yield f"{path}:{number}: {name}#{anchor}: there is no such heading"
+
+
 def check(files, sizes):
-    return [*banned(files), *headers(files), *orphans(files), *large(sizes),
+    return [*banned(files), *headers(files), *orphans(files), *large(sizes), *links(files, sizes),
             *ratchet(files, files.get(RATCHET, "")), *words(files)]
 
 
@@ -265,7 +296,15 @@ def self_test():
     for text in ("OLD_NAME\nold name\n", "is_old_name\nOldName\n"):
         assert "2 lines, at most 1: say new" in check({**good, **listed, "towpath/a/a.cc": text}, {})[0], text
     assert fewer_words({**listed, "b.md": "old name"})[4:].startswith("   2 | old name")
-    print(f"check_tidy: {len(sources) + 10} wrong files found out")
+    pages = {"docs/a.md": "# A: b_c, d\n```\n# x\n[in a box](none)\n```\n", "b.md": "[a](docs/a.md#a-b_c-d) [b](docs) [c](#e)\n## E\n[d](https://none)",
+             "towpath/a/a.cc": "// docs/a.md#a-b_c-d\n"}
+    assert not check({**good, **pages}, {}), check({**good, **pages}, {})
+    for path, text, expected in (("b.md", "\n[a](docs/b.md)", "b.md:2: docs/b.md: there is no such file"),
+                                 ("docs/b.md", "[a](a.md#x)", "docs/b.md:1: a.md#x: there is no such heading"),
+                                 ("b.md", "[a](#x)", "b.md:1: #x: there is no such heading"),
+                                 ("towpath/a/a.cc", "// docs/b.md\n", "towpath/a/a.cc:1: docs/b.md: there is no such file")):
+        assert check({**good, **pages, path: text}, {}) == [expected], check({**good, **pages, path: text}, {})
+    print(f"check_tidy: {len(sources) + 14} wrong files found out")
 
 
 def main():
