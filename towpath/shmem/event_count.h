@@ -5,7 +5,7 @@
 // after its change. That needs one full fence on either side (the orders below are seq_cst).
 // `Words` are the words and how to sleep on them: SharedWords between processes, a scheduler's in
 // the tests that try all interleavings.
-// Invariants: zeroed memory is a bell. A sleeper that was killed leaves `sleepers` too high: from
+// Invariants: zeroed memory is one. A sleeper that was killed leaves `sleepers` too high: from
 // then on a ring costs a system call. Thread: any, and any process.
 #pragma once
 
