@@ -1,4 +1,4 @@
-// EtcdClient: calls to an etcd's JSON gateway: which of its endpoints answers, and who we are
+// etcd::Client: calls to an etcd's JSON gateway: which of its endpoints answers, and who we are
 // there.
 //
 // It logs in by itself, again when its token has expired, and goes on to the next endpoint when one

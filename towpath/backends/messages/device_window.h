@@ -30,7 +30,7 @@ class DeviceWindow {
   /// `source`. The piece may be any device's or the host's, and so may the other end.
   void fetch(const Piece& piece, std::uint64_t target) { add(piece, target, false); }
   void store(const Piece& piece, std::uint64_t source) { add(piece, source, true); }
-  /// The same of all pieces of a walk (piece_iterator.h), one behind the other.
+  /// The same of all pieces of an iterator (piece_iterator.h), one behind the other.
   template <typename Iterator>
   void fetch_all(Iterator pieces, std::uint64_t target) {
     for (; !pieces.done(); pieces.advance(pieces.rest().bytes())) {

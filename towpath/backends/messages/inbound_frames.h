@@ -1,12 +1,12 @@
-// Arrivals: frames of peers whose payload is still coming, each in the hands of a carrier until it
-// is done. What was said when its head came holds for the head; whether its bytes may land is asked
+// Inbound frames: those of peers whose payload is still coming, each held by a carrier until it is
+// done. What was said when its head came holds for the head; whether its bytes may land is asked
 // until the last of them.
 //
 //   write  ->  registered memory, while its grant is fresh (link.h)
 //   data   ->  the memory of the operation that asked, while it waits
 //   note, hello  ->  a buffer
 //
-// Invariant: a frame's records live as long as its arrival is under way (net::Message::head).
+// Invariant: a frame's records live as long as its payload is coming (net::Message::head).
 // Thread: loop.
 #pragma once
 

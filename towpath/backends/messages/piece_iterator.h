@@ -1,7 +1,8 @@
-// Walks: over the bytes of a frame where they lie here, piece after piece, from the front.
+// Piece iterators: go over the bytes of a frame where they lie here, piece after piece, from the
+// front.
 //
-//   piece:  | extent | extent | extent |      a walk may stand within an extent: rest() is what
-//                  ^                             is left of that one, and then the others
+//   piece:  | extent | extent | extent |      one may stand within an extent: rest() is what
+//                  ^                          is left of that one, and then the others
 //
 // A FramePieceIterator follows what a peer's frame names, a RequestPieceIterator what one of our
 // own exchanges does. Both are values: a copy looks ahead. They move nothing. Thread: loop.
@@ -48,7 +49,7 @@ using PieceSet = std::bitset<kMaxPieces>;
 class FramePieceIterator {
  public:
   FramePieceIterator() = default;
-  /// `frame` and, if given, `without` must live as long as the walk is used.
+  /// `frame` and, if given, `without` must live as long as the iterator is used.
   explicit FramePieceIterator(const Frame& frame, const PieceSet* without = nullptr) noexcept
       : frame_(&frame), without_(without) {
     settle();

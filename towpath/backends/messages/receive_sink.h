@@ -129,7 +129,7 @@ class ReceiveSink : public net::BodySink {
   /// Whether bytes were dropped because they may not land any more.
   bool is_barred() const noexcept { return is_barred_; }
 
-  /// False: nobody waits for the bytes any more, and the walk leads nowhere.
+  /// False: nobody waits for the bytes any more, and the iterator leads to no memory.
   virtual bool is_wanted() const = 0;
   virtual PieceVerdict verdict(const Iterator& at) const = 0;
   /// Whether a step's bytes may land now.

@@ -1,4 +1,4 @@
-// Protocol: moves the bytes of operations over links. It fills the windows of their rails, takes
+// RmaProtocol: moves the bytes of operations over links. It fills the windows of their rails, takes
 // answers, and knows when what was stopped is quiesced.
 //
 // Which rail the next slice goes over: of those with room the one that should be through with it

@@ -1,5 +1,5 @@
-// MessageRing: small messages from one sender to one receiver through shared memory, without the
-// kernel while the receiver is awake.
+// RingSender, RingReceiver: small messages from one sender to one receiver through shared memory,
+// without the kernel while the receiver is awake.
 //
 // The ring is a sealed memfd of the sender, named in its hello; a receiver that maps it says so
 // (attached), and from then on the sender may use it beside their socket. Each record has the

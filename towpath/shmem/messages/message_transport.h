@@ -1,5 +1,5 @@
-// Transport: the engine between hosts: messages (links.h), and the thread that serves
-// the others.
+// MessageTransport: the engine between hosts: messages (links.h), and the thread that serves the
+// others.
 //
 // Whoever calls sends by itself, and makes progress while it waits; the thread does it otherwise,
 // since the others' puts and questions need this side whatever its program does. It starts with the
