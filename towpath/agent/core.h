@@ -7,8 +7,8 @@
 // Locks, in the order in which they may be taken:
 //   peers, registrations            never both at once
 //   a backend's mutex               one backend and its active transfers
-//   deferred_mutex_ of a backend, and those of the inbox, pool, timer and waiting: leaves, held for
-//   moments
+//   leaves, held for moments        deferred_mutex_ of a backend, those of the inbox, pool, timer
+//                                   and waiting
 // Thread: any.
 #pragma once
 

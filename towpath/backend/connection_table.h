@@ -4,8 +4,7 @@
 // progress() calls report_losses(), which notifies the agent and lets the backend end what was on
 // its way.
 //
-//   up --mark_lost()--> marked --report_losses()--> reported          cut(): reported at once, to
-//   nobody
+//   up --mark_lost()--> marked --report_losses()--> reported     cut(): at once, to nobody
 //
 // Invariant: the first reason stays; a lost connection never comes back.
 // Thread: loop. The agent may drop connections and make new ones while it is notified of a loss.

@@ -4,8 +4,8 @@
 // may outlive what it came from and find out. A backend derives its own record: with a gate, a
 // handle, an open file. Keys and regions that peers give are hostile: find() alone decides.
 //
-//   register_memory --> add(region) -> record --key_of()--> metadata --id_of_key(), find()-->
-//   import
+//   register_memory --> add(region) --> record --key_of()--> metadata
+//   metadata --id_of_key(), find()--> import
 //
 // Invariant: a number is never given twice by add().
 // Thread: as its owner guards it; records as their type says.

@@ -5,9 +5,8 @@
 // either side's block ends; what comes of it is grouped by where in their blocks the cuts lie, of
 // which there are few, so that plans stay small:
 //
-//   source, 16 a block   | 7 | 3 | 9 | 1 | 4 | ...          4 groups: tokens [0, 16) to [0, 16),
-//   target, 64 a block   |       5       | ...                 to [16, 32), to [32, 48), to [48,
-//   64)
+//   source, 16 a block   | 7 | 3 | 9 | 1 | 4 | ...       4 groups: tokens [0, 16) to [0, 16),
+//   target, 64 a block   |       5       | ...           to [16, 32), to [32, 48), to [48, 64)
 //
 // Thread: immutable.
 #pragma once

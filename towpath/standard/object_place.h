@@ -4,8 +4,8 @@
 //
 //   ObjectPlace::parse("s3://cold/llama-3.1-8b:10GiB")
 //   ObjectPlace::parse("s3://cold/kv:1TiB?endpoint_override=http://10.0.0.7:9000&region=eu")
-//   open_object_tier(place, {.agent = &agent, .block_bytes = bytes, .block_directory = &directory,
-//   .tier = 2})
+//   open_object_tier(place, {.agent = &agent, .block_bytes = bytes,
+//                            .block_directory = &directory, .tier = 2}, clock)
 //
 // Thread: as ObjectTier's.
 #pragma once

@@ -4,7 +4,7 @@
 //   TOWPATH_TRY(decode(Decoder(payload, kMetadataSchema), [&](const Field& field) -> Status {
 //     switch (field.tag()) {
 //       case kName: metadata.name = field.text(); break;
-//       case kRegion: return decode(field.nested(), [&](const Field& inner) -> Status { ... });
+//       case kRegion: return decode(field.nested(), [&](const Field& in) -> Status { ... });
 //     }
 //     return {};
 //   }));

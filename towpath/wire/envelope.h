@@ -1,12 +1,11 @@
 // The envelope around every message: what it is, how long it is, and a checksum over all of it.
 //
-//   offset 0        4          6          8          10         12          16          24
-//   +---------------+----------+----------+----------+----------+-----------+-----------+----------+
-//   | "TOWP"        | envelope | header   | message  | message  | 0         | payload   | checksum
-//   | |               | version  | length   | type     | version  |           | length    | XXH3-64
-//   |
-//   +---------------+----------+----------+----------+----------+-----------+-----------+----------+
-//     4 bytes         u16        u16        u16        u16        u32         u64         u64
+//   offset 0         4          6         8         10        12       16        24         32
+//   +----------------+----------+---------+---------+---------+--------+---------+----------+
+//   | "TOWP"         | envelope | header  | message | message | 0      | payload | checksum |
+//   |                | version  | length  | type    | version |        | length  | XXH3-64  |
+//   +----------------+----------+---------+---------+---------+--------+---------+----------+
+//     4 bytes          u16        u16       u16       u16       u32      u64       u64
 //
 // Numbers are little-endian. The payload follows the header; the checksum covers every other byte
 // of both. docs/formats/envelope.md says more. The checksum finds accidents, not forgery: whoever

@@ -1,7 +1,7 @@
 // The interpreter's lock, and how the library lives with it.
 //
-//   Result<Bytes> metadata = unlocked([&] { return agent.metadata(); });   // then raise, with the
-//   lock
+//   Result<Bytes> metadata = unlocked([&] { return agent.metadata(); });
+//   if (!metadata.ok()) ...                                       // raise, with the lock again
 //
 // Rule: whatever may wait, or take a lock of the library, runs in unlocked(). So nobody waits for
 // the library while holding the interpreter's lock, and the library never takes that one: Python

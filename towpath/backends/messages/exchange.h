@@ -1,9 +1,8 @@
 // Exchanges: an operation's bytes as requests, each answered by the owner, a window of them at
 // once.
 //
-//   post -> queue of the link -> [ exchange: a frame of up to 512 KiB ] x kWindow of a rail ->
-//   answers
-//   -> done
+//   post -> queue of the link -> [ exchange: a frame of up to 512 KiB ] -> answers -> done
+//                                  kWindow of them on a rail
 //
 // An exchange remembers where in the request its frame began. Its pieces are not stored: they
 // follow from that place and the frame's limits, so they are walked again when the answer comes (or

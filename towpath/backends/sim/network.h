@@ -1,13 +1,13 @@
 // Network: the simulated wire between sim backends, ruled by one seed and one clock.
 //
 // Everything that takes time is an event: a piece of a transfer, a message on its way, a promise to
-// be quiet. Events are handled in the order of their time (then of their making), when somebody
+// be quiesced. Events are handled in the order of their time (then of their making), when somebody
 // calls run_due(); each backend's progress() does, and a test may, so that bytes move although the
 // agent that asked for them is gone.
 //
-//   agent -- post --> launch() --> Flight -- step, step, step --> Endpoint.arrived -- progress()
-//   --> agent -- notify --> send() -----------------------------> Endpoint.inbox ----- progress()
-//   -->
+//   agent -- post ----> launch() --> Flight -- step, step, step --> Endpoint.arrived
+//   agent -- notify --> send() ----------------------------------> Endpoint.inbox
+//   Endpoint.arrived, Endpoint.inbox -- progress() --> agent
 //
 // With one thread, a seed and a clock that a test moves, two runs are equal to the last byte.
 // Invariants: bytes move only inside run_due() and launch(), never of a flight that has arrived,

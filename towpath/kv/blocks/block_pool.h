@@ -42,8 +42,7 @@ class TenantQuota;
 
 // Handles: what a holder of a block has in hand.
 //
-//   PartialBlock --complete()--> CompleteBlock --BlockPool::register_block()--> BlockRef <->
-//   WeakBlock
+//   PartialBlock --complete()--> CompleteBlock --register_block()--> BlockRef <--> WeakBlock
 
 /// What a registered block is.
 struct BlockIdentity {

@@ -27,8 +27,7 @@ inline constexpr std::uint32_t kMaxConnectorWorkers = 64;
 // what became of each. The actions are those that vLLM's users asked for; the words are ours
 // (docs/guides/hints.md), since no engine defines any.
 //
-//   scheduler: hint(request, ...) --> HintOrder --> worker --> HintRunner --> HintAnswer -->
-//   scheduler
+//   scheduler: hint(request, ...) --> HintOrder --> worker: HintRunner --> HintAnswer --> scheduler
 //
 // Sessions that begin alike have blocks in common: what one lets go of, others still hold. A hint
 // costs at most its share of the memory, never a wrong byte.

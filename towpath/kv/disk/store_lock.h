@@ -1,8 +1,7 @@
 // A store's directory has one process at a time. Three things together say which, since none alone
 // does:
 //
-//   the directory, by flock(2)     it cannot be removed while the store is in it, as the file
-//   `lock`
+//   the directory, by flock(2)     it cannot be removed while the store is in it; the file `lock`
 //                                  can. But a forked child holds it on when its parent has died.
 //   the file `lock`, by F_SETLK    dies with the process, and its children do not have it. But a
 //                                  process does not refuse itself, and gives it up when it closes

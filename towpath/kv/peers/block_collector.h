@@ -1,8 +1,8 @@
 // BlockCollector: takes the blocks that peers have and this cache has not, so that they outlive
 // those peers: what makes a keeper the server of a cache.
 //
-//   note(news) --> [ wanted ] --progress()--> promoted: leased, proven, in the pool, demoted from
-//   there
+//   note(news) --> [ wanted ] --progress()--> promoted: leased, proven, in the pool
+//                                                       and demoted from there
 //
 // A block is taken once for each time that peers report it anew: one that was evicted here since is
 // not fetched again by itself, or a cache that is too small would copy without end. What cannot be

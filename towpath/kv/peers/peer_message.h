@@ -4,7 +4,7 @@
 //
 //   lessee                                       owner
 //      | ask(session, hashes) ----------------------> | holds them, from below if need be
-//      | <--------- grant(session, lease, slots, digests)
+//      | <----- grant(session, lease, slots, digests) |
 //      | reads the slots, and proves what it got      |
 //      | release(session) --------------------------> | lets go; or when the lease is over
 //      |                                              |

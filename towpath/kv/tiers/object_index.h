@@ -1,9 +1,8 @@
 // ObjectIndex: which objects a tier has in a store, that they are no more than there is room for,
-// and who goes for whom.
+// and which is evicted for which.
 //
-//   put:  admit() --> [ has a place ] --posted, ended--> keep()     found, used, evicted
-//   (BlockPool)
-//             |  no place is free: who the policy says is owed to the store
+//   put:  admit() --> [ has a place ] --posted, ended--> keep()   found, used, evicted: BlockPool
+//             |  no place is free: the removal of the policy's victim is owed to the store
 //             v
 //         [ removals owed ] --the store's answer--> the put may go
 //
