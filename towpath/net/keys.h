@@ -1,6 +1,6 @@
 // Keys: random nonces, keys derived from a secret (HKDF, RFC 5869), and a comparison for proofs.
 //
-//   SymmetricKey key = derive_key(secret, salt, "towpath data wire v1 dialler");
+//   SymmetricKey key = derive_key(secret, salt, "towpath session v1 key of the dialler");
 //   if (!equal_in_constant_time(proof, hmac_sha256(key.bytes(), transcript))) ...
 //
 // Invariants: a key is wiped when it dies, and never printed.
