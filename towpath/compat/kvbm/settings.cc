@@ -168,18 +168,20 @@ constexpr std::array kTaken{
              &Reader::secret_key},
 };
 
+constexpr std::string_view kByTelemetry =
+    "the flight recorder is switched by TOWPATH_TELEMETRY_ENABLE=1 and TOWPATH_TELEMETRY_DIR";
 /// What KVBM has and this has otherwise, by the beginning of the name.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kElsewhere{{
     {"CACHE_STATS_", "figures are always up to date: TieredCache::figures()"},
-    {"DISK_ALLOCATOR_TYPE", "segments are appended to, not allocated"},
+    {"DISK_ALLOCATOR_TYPE", "the room of a segment is reserved when it is begun, by fallocate(2)"},
     {"DISK_DISABLE_O_DIRECT",
      "files go through the page cache unless the connector's `direct` is set"},
-    {"DISK_ZEROFILL_FALLBACK", "segments are appended to, not allocated"},
+    {"DISK_ZEROFILL_FALLBACK", "a segment is filled with zeros where there is no fallocate(2)"},
     {"ENABLE_NUMA", "memory is placed as its region was asked to"},
-    {"ENABLE_RECORD", "the flight recorder is switched by TOWPATH_TELEMETRY_DIR"},
+    {"ENABLE_RECORD", kByTelemetry},
     {"KV_EVENTS_ENABLE_CONSOLIDATOR", "kv::BlockDirectory gives one stream of all tiers"},
     {"LEADER_", "there is no leader: agents meet at a rendezvous"},
-    {"MAX_CONCURRENT_TRANSFERS", "one batch at a time goes each way"},
+    {"MAX_CONCURRENT_TRANSFERS", "each tier takes as many blocks at a time as suits it"},
     {"METRICS", "telemetry is switched by TOWPATH_TELEMETRY_*"},
     {"NCCL_MLA_MODE", "nothing is broadcast"},
     {"OBJECT_WRITE_THROUGH", "blocks are demoted ahead of eviction, to all tiers at once"},
@@ -190,7 +192,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kElsewhe
     {"cache.disk.use_gds", "backends are named where the agent is opened"},
     {"cache.parallelism", "nothing is broadcast"},
     {"control.", "there is no control server: `towpath top` reads what telemetry writes"},
-    {"debug.recording", "the flight recorder is switched by TOWPATH_TELEMETRY_DIR"},
+    {"debug.recording", kByTelemetry},
     {"disagg.", "there is no hub: agents meet at a rendezvous"},
     {"events.", "a scheduler's take_events() gives them to the engine, who publishes them"},
     {"hub.", "there is no hub: agents meet at a rendezvous"},
@@ -204,7 +206,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kElsewhe
     {"offload.g1_to_g2.", "what an engine computes is saved, layer by layer"},
     {"offload.g2_to_g3.", "one admission holds for all tiers below the host's"},
     {"onboard.mode", "loads are in the background from `background_from_tokens` on"},
-    {"profiling.", "the flight recorder is switched by TOWPATH_TELEMETRY_DIR"},
+    {"profiling.", kByTelemetry},
     {"rayon.", "there are no threads but those that are asked for"},
     {"tokio.", "there are no threads but those that are asked for"},
     {"worker.", "tiers are as large as the leader's settings say"},

@@ -139,6 +139,18 @@ TEST(KvbmSettingsTest, each_of_kvbm_s_names_is_taken_or_refused_with_a_reason) {
   EXPECT_EQ(reported.remarks.size(), 20U) << "of " << all.size();
 }
 
+TEST(KvbmSettingsTest, a_remark_says_what_is_done_here_instead) {
+  const auto why = [](const char* name) {
+    const Settings reported = Settings::from({{cat("DYN_KVBM_", name), "1"}});
+    return reported.remarks.empty() ? std::string() : reported.remarks.front().why;
+  };
+  // Segment::take_space() reserves, and SystemFile::preallocate() fills where that cannot be had.
+  EXPECT_THAT(why("DISK_ALLOCATOR_TYPE"), HasSubstr("reserved when it is begun"));
+  EXPECT_THAT(why("DISK_ZEROFILL_FALLBACK"), HasSubstr("filled with zeros where"));
+  EXPECT_THAT(why("MAX_CONCURRENT_TRANSFERS"), HasSubstr("each tier"));
+  EXPECT_THAT(why("ENABLE_RECORD"), HasSubstr("TOWPATH_TELEMETRY_ENABLE=1"));
+}
+
 TEST(KvbmSettingsTest, what_means_nothing_here_is_remarked_on_and_never_fatal) {
   const Settings reported = Settings::from({{"DYN_KVBM_CPU_CACHE_GB", "lots"},
                                             {"DYN_KVBM_CPU_CASHE_GB", "5"},
