@@ -29,9 +29,9 @@ using telemetry::FlightLog;
 using telemetry::FlightRecord;
 
 constexpr const char* kFooter =
-    R"(A process writes one where NIXL_TELEMETRY_DIR or its own code says: DIRECTORY/AGENT.PID.flight.
-It can be read while it is written, and after a crash. Times are UTC. The transfers that had not
-ended stand last.
+    R"(A process writes one with NIXL_TELEMETRY_ENABLE=1 where NIXL_TELEMETRY_DIR says, or where its own
+code does: DIRECTORY/AGENT.PID.flight. It can be read while it is written, and after a crash. Times
+are UTC. The transfers that had not ended stand last.
 
 Exit status: 0 it was read; 1 it is no flight recorder; 3 the file cannot be opened.
 
@@ -41,10 +41,10 @@ Examples:
   towpath flight flights/decode-0.4711.flight --json - | jq '.records[-1]')";
 
 constexpr const char* kTopFooter =
-    R"(A node writes a flight recorder where NIXL_TELEMETRY_DIR or its own code says. Of nodes that run
-the last interval is shown, as far as the recorder holds it; of others all that they left. It ends
-when no node runs any more, or with q; j, k and the arrows scroll. Where the output is no terminal,
-one look follows the other.
+    R"(A node writes a flight recorder with NIXL_TELEMETRY_ENABLE=1 where NIXL_TELEMETRY_DIR says, or where
+its own code does. Of nodes that run the last interval is shown, as far as the recorder holds it; of
+others all that they left. It ends when no node runs any more, or with q; j, k and the arrows
+scroll. Where the output is no terminal, one look follows the other.
 
 Exit status: 0 it was shown; 1 a file is no flight recorder; 3 there is none.
 

@@ -22,9 +22,10 @@ namespace towpath::tools {
 namespace {
 
 constexpr const char* kFooter =
-    R"(A node writes a flight recorder where NIXL_TELEMETRY_DIR or its own code says. All transfers that
-the recorders still hold are taken, and then every new one, until no node runs any more, --seconds
-have passed or Ctrl-C comes: moments, sizes, numbers of pieces, and how long each took; no payload.
+    R"(A node writes a flight recorder with NIXL_TELEMETRY_ENABLE=1 where NIXL_TELEMETRY_DIR says, or where
+its own code does. All transfers that the recorders still hold are taken, and then every new one,
+until no node runs any more, --seconds have passed or Ctrl-C comes: moments, sizes, numbers of
+pieces, and how long each took; no payload.
 A recorder is a ring of NIXL_TELEMETRY_BUFFER_SIZE records (4096): what is overwritten between two
 looks is missed, and reported.
 
