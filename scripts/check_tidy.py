@@ -55,6 +55,7 @@ BANS = [
 # Text -> structure ------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=None)
 def code_of(text):
     """C++ with comments and the insides of strings blanked, line for line."""
     def blank(found):
@@ -72,29 +73,25 @@ SCOPE = re.compile(r"((public|private|protected): )*(inline )?"
 def functions_of(text):
     """(name, first line, lines) of each function body. Trusts clang-format, not a parser: a body is a
     brace pair after a parameter list, in a namespace or class."""
-    found, stack, statement, start = [], [], "", 1
-    for number, line in enumerate(code_of(text).splitlines(), 1):
-        if line.lstrip().startswith("#"):
-            continue
-        for letter in line + "\n":
-            if letter == "{":
-                scope = bool(SCOPE.match(" ".join(statement.split())))
-                if all(kind == "scope" for kind, _, _ in stack) and not scope and "(" in statement:
-                    stack.append(("function", name_of(statement), start))
-                else:
-                    stack.append(("scope" if scope else "block", "", number))
-                statement = ""
-            elif letter == "}":
-                kind, name, first = stack.pop() if stack else ("block", "", number)
-                if kind == "function":
-                    found.append((name, first, number - first + 1))
-                statement = ""
-            elif letter == ";":
-                statement = ""
+    found, stack, statement, start, number = [], [], "", 1, 1
+    for token in re.findall(r"[{};]|[^{};]+", re.sub(r"(?m)^[ \t]*#.*", "", code_of(text))):
+        if token == "{":
+            scope = bool(SCOPE.match(" ".join(statement.split())))
+            if all(kind == "scope" for kind, _, _ in stack) and not scope and "(" in statement:
+                stack.append(("function", name_of(statement), start))
             else:
-                if not statement.strip() and not letter.isspace():
-                    start = number
-                statement += letter
+                stack.append(("scope" if scope else "block", "", number))
+        elif token == "}":
+            kind, name, first = stack.pop() if stack else ("block", "", number)
+            if kind == "function":
+                found.append((name, first, number - first + 1))
+        if token in "{};":
+            statement = ""
+            continue
+        if not statement.strip():
+            start = number + token[:len(token) - len(token.lstrip())].count("\n")
+        statement += token
+        number += token.count("\n")
     return found
 
 
@@ -112,11 +109,12 @@ def name_of(statement):
 def banned(files):
     for path, text in files.items():
         cpp = path.endswith((".h", ".cc"))
-        raw_lines, code_lines = text.splitlines(), code_of(text).splitlines() if cpp else []
+        code = code_of(text) if cpp else ""
         for ban in BANS:
-            if not re.fullmatch(ban.inside, path) or re.fullmatch(ban.outside, path):
+            looked_at = text if ban.raw else code
+            if not re.fullmatch(ban.inside, path) or re.fullmatch(ban.outside, path) or not re.search(ban.pattern, looked_at):
                 continue
-            for number, line in enumerate(raw_lines if ban.raw else code_lines, 1):
+            for number, line in enumerate(looked_at.splitlines(), 1):
                 found = re.search(ban.pattern, line)
                 if found:
                     yield f"{path}:{number}: {found[0].strip()}: {ban.instead}"
