@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <vector>
 
 #include <towpath/core/format.h>
@@ -41,27 +42,34 @@ struct Round {
   std::uint32_t open = 0;
 };
 
-std::vector<std::int32_t> absent_from(const World& world, const TeamView& team,
-                                      const Round& round) {
-  std::vector<std::int32_t> absent;
+/// Those that have not come. Those of other hosts are brought by this host's first member
+/// (Remote::arrive()), which is missed as long as one of them is, though it has come itself.
+std::vector<std::int32_t> missed_by(const World& world, const TeamView& team, const Round& round) {
+  std::vector<std::int32_t> missed;
   for (std::uint32_t member = 0; member < team.members.size(); ++member)
     if (line_of(world, team, member, round.mine).arrived.load(std::memory_order_acquire) !=
         round.open + 1)
-      absent.push_back(team.members[member]);
-  return absent;
+      missed.push_back(team.members[member]);
+  const auto is_here = [&](std::int32_t pe) {
+    return world.is_here(static_cast<std::uint32_t>(pe));
+  };
+  if (std::ranges::all_of(missed, is_here)) return missed;
+  const std::int32_t door = *std::ranges::find_if(team.members, is_here);  // this PE, at the latest
+  if (std::ranges::count(missed, door) == 0) missed.push_back(door);
+  return missed;
 }
 
 /// With members on several hosts: on another host the round may be over, and members gone, before
 /// all are known to have come here. Those that had come are not missed.
 template <typename IsOver>
-Status wait_for_absent(World& world, const TeamView& team, const Round& round,
+Status wait_for_missed(World& world, const TeamView& team, const Round& round,
                        const IsOver& is_over) {
-  for (std::vector<std::int32_t> absent = absent_from(world, team, round);;) {
-    Status waited = world.wait(world.job().team(team.slot).barrier.event_count(), is_over, absent);
+  for (std::vector<std::int32_t> missed = missed_by(world, team, round);;) {
+    Status waited = world.wait(world.job().team(team.slot).barrier.event_count(), is_over, missed);
     if (waited.code() != Code::peer_lost) return waited;
-    auto still_absent = absent_from(world, team, round);
-    if (still_absent == absent) return waited;
-    absent = std::move(still_absent);
+    auto still_missed = missed_by(world, team, round);
+    if (still_missed == missed) return waited;
+    missed = std::move(still_missed);
   }
 }
 
@@ -78,7 +86,7 @@ Status gather(World& world, TeamView& team, const Arrival& arrival) {
   line.note = arrival.note;
   Barrier& barrier = world.job().team(team.slot).barrier;
   const std::uint32_t round = barrier.round();
-  line.arrived.store(round + 1, std::memory_order_release);  // pairs with absent_from()
+  line.arrived.store(round + 1, std::memory_order_release);  // pairs with missed_by()
   const auto members = static_cast<std::uint32_t>(team.members.size());
   // What this PE has put is in place before anybody hears that it came. A barrier is also about
   // PEs that are no members, on whatever host.
@@ -90,7 +98,7 @@ Status gather(World& world, TeamView& team, const Arrival& arrival) {
     const auto is_over = [&] { return barrier.is_over(round); };
     Status waited = team.doors.empty()
                         ? world.wait(barrier.event_count(), is_over, team.members)
-                        : wait_for_absent(world, team, {.mine = mine, .open = round}, is_over);
+                        : wait_for_missed(world, team, {.mine = mine, .open = round}, is_over);
     if (!waited.ok()) {
       team.broken = error(waited.code(), cat(name_of(arrival.call.kind), " of team ", team.slot,
                                              " of ", members, " PEs did not end"))
