@@ -86,14 +86,16 @@ Status gather(World& world, TeamView& team, const Arrival& arrival) {
   line.note = arrival.note;
   Barrier& barrier = world.job().team(team.slot).barrier;
   const std::uint32_t round = barrier.round();
-  line.arrived.store(round + 1, std::memory_order_release);  // pairs with missed_by()
   const auto members = static_cast<std::uint32_t>(team.members.size());
   // What this PE has put is in place before anybody hears that it came. A barrier is also about
   // PEs that are no members, on whatever host.
   if (!team.doors.empty() || arrival.call.kind == CallKind::barrier) world.quiet_far();
   if (!team.doors.empty()) team.broken = report_other_hosts(world, team, arrival, mine);
   TOWPATH_TRY(team.broken);
-  if (!barrier.arrive(digest_of(arrival.call), members)) {
+  const bool is_last = barrier.arrive(digest_of(arrival.call), members);
+  // Not before it counts: one that ends on its way is missed. Release: pairs with missed_by().
+  line.arrived.store(round + 1, std::memory_order_release);
+  if (!is_last) {
     const World::Doing doing(world, arrival.call.kind, team.slot);
     const auto is_over = [&] { return barrier.is_over(round); };
     Status waited = team.doors.empty()

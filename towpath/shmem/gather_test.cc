@@ -1,7 +1,9 @@
 // Members that end on their way to a gathering, where another member is on another host: all its
 // words are a test's.
 #include <functional>
+#include <latch>
 #include <memory>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -84,6 +86,30 @@ TEST_F(GatherTest, those_that_were_brought_are_not_missed_with_the_one_that_brou
   for (const std::uint32_t pe : {0U, 2U}) arrive(pe);
   job_.mark(0, PeState::lost);
   EXPECT_TRUE(context->barrier().ok());
+}
+
+// What it has put must be in place first, and that may take long.
+TEST_F(GatherTest, a_member_that_ends_on_its_way_is_named) {
+  begin(2);
+  std::latch is_open(1), has_ended(1), is_named(1);
+  const std::jthread other([&] {
+    const auto end = [&] {
+      job_.mark(0, PeState::lost);
+      has_ended.count_down();
+      is_named.wait();
+    };
+    auto context = open(0, end);
+    is_open.wait();
+    (void)context->barrier();
+  });
+  auto context = open(1);
+  is_open.count_down();
+  arrive(2);
+  has_ended.wait();
+  const Status lost = context->barrier();
+  is_named.count_down();
+  EXPECT_EQ(lost.code(), Code::peer_lost) << lost.to_string();
+  EXPECT_NE(lost.to_string().find("PE 0 (process"), std::string::npos) << lost.to_string();
 }
 
 }  // namespace

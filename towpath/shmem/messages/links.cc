@@ -42,7 +42,6 @@ bool Arrivals::seat(const Guest& guest) {
   MemberLine& line = job_.line(news.slot, news.member, news.round % 2);
   line.call = news.call;
   line.note = news.note;
-  line.arrived.store(round + 1, std::memory_order_release);
   if (guest.arrival.reports_released) {
     PeRecord& record = job_.pe(guest.from);
     auto& bits = record.released[news.round % 2];
@@ -53,6 +52,7 @@ bool Arrivals::seat(const Guest& guest) {
   }
   thread_fence(std::memory_order_release);  // pairs with gather()
   barrier.arrive(digest_of(news.call), news.members);
+  line.arrived.store(round + 1, std::memory_order_release);  // as in gather()
   return true;
 }
 
