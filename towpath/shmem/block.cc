@@ -69,6 +69,8 @@ Status check_alignment(const World& world, const TeamView& everyone, std::uint64
 }
 
 Status gather_and_reclaim(World& world, const Call& call) {
+  // What a forked child has let go of is its PE's still: nothing is published for it.
+  TOWPATH_TRY(world.check_process());
   TeamView& everyone = world.team(0);
   const std::uint32_t parity = everyone.rounds % 2;
   publish_released(world, parity);

@@ -12,6 +12,7 @@
 #include <towpath/shmem/collectives.h>
 #include <towpath/shmem/job.h>
 #include <towpath/shmem/testing/pes.h>
+#include <towpath/shmem/world_parts.h>
 #include <towpath/sys/process.h>
 #include <towpath/sys/testing/child.h>
 #include <towpath/sys/text_file.h>
@@ -127,6 +128,18 @@ TEST(ShmemProcessTest, a_forked_child_is_no_pe) {
          return context.losses().empty() && context.finalize().ok() ? kFine : kWrong;
        }))
     EXPECT_TRUE(ended_with(status, kFine)) << status;
+}
+
+TEST(ShmemProcessTest, a_forked_child_lets_go_of_nothing_of_its_pe) {
+  auto context = Context::open();
+  auto buffer = context->allocate<char>(1);
+  ASSERT_TRUE(buffer.ok()) << buffer.status().to_string();
+  EXPECT_TRUE(sys::testing::passes_in_child([&] {
+    *buffer = {};
+    EXPECT_EQ(context->allocate<char>(1).code(), Code::not_ready);
+  }));
+  const PeRecord& record = context->underneath()->job().pe(0);
+  for (const auto& any : record.released_any) EXPECT_EQ(any.load(), 0u) << "others would reuse it";
 }
 
 TEST(ShmemProcessTest, a_stopped_pe_is_named_and_hears_that_it_was_given_up) {
