@@ -33,7 +33,8 @@ namespace towpath::shmem {
 /// Mutual exclusion among all PEs, in the order in which they ask.
 ///
 /// Invariants: letting go of the handle is never collective. A PE that ends while it holds the lock
-/// breaks it: all that wait, and all that come later, learn which PE it was.
+/// breaks it: all that wait, and all that come later, learn which PE it was. In a forked child,
+/// which is no PE, every call fails with not_ready.
 /// Thread: one of each PE at a time.
 class Lock {
  public:

@@ -81,6 +81,7 @@ class HeapNodes {
 }  // namespace
 
 Status acquire_lock(World& world, std::uint64_t offset) {
+  TOWPATH_TRY(world.check_process());  // the place in the queue is the PE's
   HeapNodes nodes(world, offset);
   const Status acquired = QueueLock(nodes, world.my_pe()).acquire();
   thread_fence(std::memory_order_acquire);  // pairs with the transports' (change.h)
@@ -88,6 +89,7 @@ Status acquire_lock(World& world, std::uint64_t offset) {
 }
 
 Result<bool> try_acquire_lock(World& world, std::uint64_t offset) {
+  TOWPATH_TRY(world.check_process());
   HeapNodes nodes(world, offset);
   const Result<bool> acquired = QueueLock(nodes, world.my_pe()).try_acquire();
   thread_fence(std::memory_order_acquire);  // as above
@@ -95,6 +97,7 @@ Result<bool> try_acquire_lock(World& world, std::uint64_t offset) {
 }
 
 Status release_lock(World& world, std::uint64_t offset) {
+  TOWPATH_TRY(world.check_process());
   // What the holder put to any host is in place before the next one has the lock: its message to
   // that one takes another path, and may be faster.
   world.quiet_far();

@@ -114,9 +114,13 @@ SymmetricBuffer<int> pid_of(Context& context) {
 
 TEST(ShmemProcessTest, a_forked_child_is_no_pe) {
   for (const int status : as_processes({.pes = 2}, [](Context& context) {
+         auto lock = context.allocate_lock();
          const pid_t child = ::fork();
          if (child == 0) {
-           const bool refused = context.barrier().code() == Code::not_ready;
+           const bool refused = context.barrier().code() == Code::not_ready &&
+                                lock->acquire().code() == Code::not_ready &&
+                                lock->try_acquire().code() == Code::not_ready &&
+                                lock->release().code() == Code::not_ready;
            const bool ended = context.finalize().ok();
            context.underneath()->leave();
            { const Context copy = std::move(context); }
