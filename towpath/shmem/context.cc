@@ -10,6 +10,12 @@ struct Context::StreamFailure {
   Status first TOWPATH_GUARDED_BY(mutex);
 };
 
+namespace {
+
+Status moved_from() { return error(Code::not_ready, "a context that was moved from"); }
+
+}  // namespace
+
 Version version() noexcept { return {.major = TOWPATH_MAJOR, .minor = TOWPATH_MINOR}; }
 Version specification() noexcept { return {.major = 1, .minor = 6}; }
 
@@ -25,7 +31,7 @@ Result<Context> Context::open(Bootstrap bootstrap, const ContextOptions& options
 }
 
 Result<SharedBlock> Context::allocate_bytes(std::uint64_t bytes, const AllocateOptions& options) {
-  if (world_ == nullptr) return error(Code::not_ready, "a context that was moved from");
+  if (world_ == nullptr) return moved_from();
   return allocate_block(world_, bytes, options);
 }
 
@@ -35,6 +41,7 @@ Result<Lock> Context::allocate_lock() {
 }
 
 Status Context::barrier_on_stream(device::Stream& stream) {
+  if (world_ == nullptr) return moved_from();
   return stream.run([team = world(), kept = stream_failure_] {
     Status status = team.barrier();
     const run::MutexLock lock(kept->mutex);
@@ -43,13 +50,15 @@ Status Context::barrier_on_stream(device::Stream& stream) {
 }
 
 Status Context::quiet_on_stream(device::Stream& stream) const {
+  if (world_ == nullptr) return moved_from();
   return stream.run([world = world_] {
     thread_fence(std::memory_order_seq_cst);
-    if (world) world->quiet_far();
+    world->quiet_far();
   });
 }
 
 Status Context::stream_failure() {
+  if (world_ == nullptr) return moved_from();
   const run::MutexLock lock(stream_failure_->mutex);
   return std::exchange(stream_failure_->first, Status());
 }

@@ -6,10 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include <towpath/device/host/host_driver.h>
 #include <towpath/memory/testing/recording_registrar.h>
 #include <towpath/shmem/context.h>
 #include <towpath/shmem/testing/pes.h>
 #include <towpath/shmem/world_parts.h>
+#include <towpath/sys/clock.h>
 
 namespace towpath::shmem {
 namespace {
@@ -32,6 +34,21 @@ TEST(ContextTest, alone_needs_nothing) {
   EXPECT_EQ(context->barrier().code(), Code::not_ready);
   EXPECT_EQ(numbers->p({}, 1).code(), Code::not_ready);
   EXPECT_EQ(numbers->local()[3], 7) << "the memory lives as long as its buffer";
+}
+
+TEST(ContextTest, what_was_moved_from_refuses_every_call) {
+  const sys::SystemClock clock;
+  device::HostDriver driver(clock);
+  auto stream = *(*driver.open(0))->create_stream();
+  auto context = Context::open();
+  ASSERT_TRUE(context.ok());
+  const Context taken = *std::move(context);
+  EXPECT_EQ(context->barrier().code(), Code::not_ready);
+  EXPECT_EQ(context->allocate<int>(1).code(), Code::not_ready);
+  EXPECT_EQ(context->barrier_on_stream(*stream).code(), Code::not_ready);
+  EXPECT_EQ(context->quiet_on_stream(*stream).code(), Code::not_ready);
+  EXPECT_EQ(context->stream_failure().code(), Code::not_ready);
+  EXPECT_TRUE(stream->synchronize().ok());
 }
 
 TEST(ContextTest, own_heap_lies_at_the_symmetric_base) {
