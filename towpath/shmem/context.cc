@@ -1,14 +1,8 @@
-#include <towpath/run/mutex.h>
 #include <towpath/shmem/context.h>
 #include <towpath/shmem/gather.h>
 #include <towpath/shmem/world_parts.h>
 
 namespace towpath::shmem {
-
-struct Context::StreamFailure {
-  run::Mutex mutex;
-  Status first TOWPATH_GUARDED_BY(mutex);
-};
 
 namespace {
 
@@ -21,8 +15,7 @@ Version specification() noexcept { return {.major = 1, .minor = 6}; }
 
 Context::Context(std::shared_ptr<World> world)
     : world_(std::move(world)),
-      leaving_(nullptr, [left = world_](const void*) { left->leave(); }),
-      stream_failure_(std::make_shared<StreamFailure>()) {}
+      leaving_(nullptr, [left = world_](const void*) { left->leave(); }) {}
 
 Result<Context> Context::open(Bootstrap bootstrap, const ContextOptions& options) {
   TOWPATH_TRY(auto world, World::open(std::move(bootstrap), options));
@@ -42,11 +35,7 @@ Result<Lock> Context::allocate_lock() {
 
 Status Context::barrier_on_stream(device::Stream& stream) {
   if (world_ == nullptr) return moved_from();
-  return stream.run([team = world(), kept = stream_failure_] {
-    Status status = team.barrier();
-    const run::MutexLock lock(kept->mutex);
-    if (kept->first.ok()) kept->first = status;
-  });
+  return stream.run([team = world()] { team.world()->keep_stream_failure(team.barrier()); });
 }
 
 Status Context::quiet_on_stream(device::Stream& stream) const {
@@ -59,8 +48,7 @@ Status Context::quiet_on_stream(device::Stream& stream) const {
 
 Status Context::stream_failure() {
   if (world_ == nullptr) return moved_from();
-  const run::MutexLock lock(stream_failure_->mutex);
-  return std::exchange(stream_failure_->first, Status());
+  return world_->take_stream_failure();
 }
 
 std::uint64_t Context::free_bytes() const noexcept {

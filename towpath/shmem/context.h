@@ -134,7 +134,7 @@ class Context {
   /// barrier() in the order of a stream; a failure is kept for stream_failure().
   Status barrier_on_stream(device::Stream& stream);
   Status quiet_on_stream(device::Stream& stream) const;
-  /// The first failure of a collective call in a stream since this was last asked.
+  /// The first failure of what was given to streams, puts and gets too, since this was last asked.
   Status stream_failure();
 
   /// PEs that have ended.
@@ -160,13 +160,11 @@ class Context {
   const std::shared_ptr<World>& underneath() const noexcept { return world_; }
 
  private:
-  struct StreamFailure;
   explicit Context(std::shared_ptr<World> world);
   Result<SharedBlock> allocate_bytes(std::uint64_t bytes, const AllocateOptions& options);
 
   std::shared_ptr<World> world_;         // lives on in buffers and handles of teams
   std::shared_ptr<const void> leaving_;  // dies with the context
-  std::shared_ptr<StreamFailure> stream_failure_;
 };
 
 }  // namespace towpath::shmem

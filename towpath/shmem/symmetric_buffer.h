@@ -289,18 +289,21 @@ class SymmetricBuffer {
   }
 
   // In the order of a stream. `source` and `target` must stay until the stream has passed. Ranges
-  // are checked here; what comes after finalize() moves nothing.
+  // are checked here; what fails later (finalized, a PE that is lost) moves nothing and is kept for
+  // Context::stream_failure().
 
   Status put_on_stream(device::Stream& stream, const Place& target,
                        std::span<const T> source) const {
     TOWPATH_TRY(check(target, source.size()));
-    return stream.run(
-        [block = block_, target, source] { (void)SymmetricBuffer(block).put(target, source); });
+    return stream.run([block = block_, target, source] {
+      block->world()->keep_stream_failure(SymmetricBuffer(block).put(target, source));
+    });
   }
   Status get_on_stream(device::Stream& stream, std::span<T> target, const Place& source) const {
     TOWPATH_TRY(check(source, target.size()));
-    return stream.run(
-        [block = block_, target, source] { (void)SymmetricBuffer(block).get(target, source); });
+    return stream.run([block = block_, target, source] {
+      block->world()->keep_stream_failure(SymmetricBuffer(block).get(target, source));
+    });
   }
 
   /// ok, or why there are no `count` elements at `place`.

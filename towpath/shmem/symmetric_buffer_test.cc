@@ -1,4 +1,5 @@
 // What is done to the elements of other PEs.
+#include <latch>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -322,6 +323,25 @@ TEST(LocalBufferTest, stream_keeps_the_order) {
     EXPECT_EQ(buffer->local()[999], 1 + other);
     ASSERT_TRUE(context.barrier().ok());
   });
+}
+
+TEST(LocalBufferTest, what_a_stream_could_not_do_is_reported) {
+  const sys::SystemClock clock;
+  device::HostDriver driver(clock);
+  auto stream = *(*driver.open(0))->create_stream();
+  auto context = Context::open();
+  auto buffer = context->allocate_zeroed<int>(1);
+  std::latch is_finalized(1);
+  std::vector<int> value(1, 7);
+  ASSERT_TRUE(stream->run([&] { is_finalized.wait(); }).ok());
+  EXPECT_TRUE(buffer->get_on_stream(*stream, value, {}).ok());
+  EXPECT_TRUE(context->finalize().ok());
+  is_finalized.count_down();
+  ASSERT_TRUE(stream->synchronize().ok());
+  EXPECT_EQ(value[0], 7);
+  EXPECT_EQ(context->stream_failure().code(), Code::not_ready);
+  EXPECT_TRUE(context->stream_failure().ok()) << "once";
+  EXPECT_EQ(buffer->put_on_stream(*stream, {}, value).code(), Code::not_ready);
 }
 
 }  // namespace

@@ -130,6 +130,16 @@ Status World::check_process() const {
                "make the calls of all PEs, and those to other hosts, there");
 }
 
+void World::keep_stream_failure(const Status& status) {
+  const run::MutexLock lock(parts_->stream_mutex);
+  if (parts_->stream_failure.ok()) parts_->stream_failure = status;
+}
+
+Status World::take_stream_failure() {
+  const run::MutexLock lock(parts_->stream_mutex);
+  return std::exchange(parts_->stream_failure, Status());
+}
+
 void World::end_all(int status) const noexcept {
   parts_->job.end_with(status);
   if (parts_->remote != nullptr && !is_inherited()) parts_->remote->end_all(status);

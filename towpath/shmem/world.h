@@ -184,6 +184,10 @@ class World {
   inline Heap& heap() noexcept;
   inline std::vector<std::atomic<std::uint64_t>>& released() noexcept;
 
+  /// Of work in a stream, which nobody waits for: the first failure stays until it is taken.
+  void keep_stream_failure(const Status& status);
+  Status take_stream_failure();
+
   /// Asks whoever started the PEs, on all hosts, to end them with this status.
   void end_all(int status) const noexcept;
   /// Came to the end with all others; further calls fail.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include <towpath/run/mutex.h>
 #include <towpath/shmem/heap.h>
 #include <towpath/shmem/job.h>
 #include <towpath/shmem/remote.h>
@@ -49,8 +50,10 @@ struct World::Parts {
   std::vector<TeamView> teams;
   Heap heap;
   std::vector<std::atomic<std::uint64_t>> released;  // bits of slots
-  std::vector<std::uint32_t> hosts;                  // by PE
-  std::shared_ptr<Remote> remote;  // null: all PEs are of this host; the first to be destroyed
+  run::Mutex stream_mutex;
+  Status stream_failure TOWPATH_GUARDED_BY(stream_mutex);
+  std::vector<std::uint32_t> hosts;  // by PE
+  std::shared_ptr<Remote> remote;    // null: all PEs are of this host; the first to be destroyed
 };
 
 /// While it lives, others that wait for this PE see what it is doing.
