@@ -238,6 +238,21 @@ TEST_P(LockTest, try_does_not_wait) {
   });
 }
 
+TEST_P(LockTest, one_that_nobody_holds_is_not_released_and_stays_as_it_is) {
+  testing::PesOptions pes{.pes = 2};
+  pes.context.timeouts.to_wait = std::chrono::seconds(5);  // for a successor that never comes
+  as_threads(pes, [](Context& context) {
+    auto lock = context.allocate_lock();
+    EXPECT_EQ(lock->release().code(), Code::not_ready);
+    ASSERT_TRUE(context.barrier().ok());
+    EXPECT_TRUE(lock->acquire().ok());
+    EXPECT_TRUE(lock->release().ok());
+    ASSERT_TRUE(context.barrier().ok());
+    EXPECT_EQ(lock->release().code(), Code::not_ready);
+    (void)context.barrier();
+  });
+}
+
 TEST_P(LockTest, holder_that_tries_keeps_its_queue) {
   testing::PesOptions pes{.pes = 2};
   pes.context.timeouts.to_wait = std::chrono::seconds(20);  // for the turn that never comes

@@ -48,7 +48,7 @@ class Lock {
   /// True when it was free and is now ours. Errors: not_ready, peer_lost (the lock is broken).
   Result<bool> try_acquire();
   /// By the holder: completes its puts and atomic operations first, as quiet() does. Errors: as
-  /// acquire().
+  /// acquire(); not_ready also: nobody holds it.
   Status release();
 
  private:

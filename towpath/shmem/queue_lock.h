@@ -67,10 +67,12 @@ class QueueLock {
     return false;
   }
 
-  /// By the holder. Errors: as acquire().
+  /// By the holder. Errors: as acquire(); not_ready (nobody holds it).
   Status release() {
     std::uint32_t only_me = me_ + 1;
     if (nodes_.tail().compare_exchange_strong(only_me, 0)) return {};
+    if (only_me == 0)
+      return error(Code::not_ready, "a lock is released that nobody holds", "acquire it first");
     // Somebody is behind, but may not have said so yet.
     const auto next_is_known = [&] { return next() != 0; };
     if (!next_is_known())
