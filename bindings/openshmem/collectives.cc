@@ -94,7 +94,8 @@ int door_barrier(shmem_team_t team) { return answer(process().team(team).barrier
 
 int door_broadcast(shmem_team_t team, void* dest, const void* source, size_t bytes, int root) {
   Process& self = process();
-  return answer(engine::broadcast(self.team(team), movement(self, dest, source, bytes), root));
+  return answer(
+      engine::broadcast(self.team(team), movement(self, dest, source, bytes), {bytes, 1}, root));
 }
 
 int door_broadcast_to_others(shmem_team_t handle, void* dest, const void* source, size_t bytes,
@@ -108,10 +109,10 @@ int door_broadcast_to_others(shmem_team_t handle, void* dest, const void* source
 
 int door_collect(shmem_team_t team, void* dest, const void* source, size_t nelems, size_t width) {
   Process& self = process();
-  const std::uint64_t bytes = door_bytes(nelems, width);
-  const engine::Movement what{.target = {self.offset(dest, 0), self.room_at(dest)},
-                              .source = {self.offset(source, bytes), bytes}};
-  return answer(engine::collect(self.team(team), what, width).status());
+  const engine::Movement what{
+      .target = {self.offset(dest, 0), self.room_at(dest)},
+      .source = {self.offset(source, door_bytes(nelems, width)), self.room_at(source)}};
+  return answer(engine::collect(self.team(team), what, {nelems, width}).status());
 }
 
 int door_alltoall(shmem_team_t handle, void* dest, const void* source, size_t bytes) {

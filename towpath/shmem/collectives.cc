@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 
+#include <towpath/core/format.h>
 #include <towpath/shmem/collectives.h>
 #include <towpath/shmem/gather.h>
 #include <towpath/shmem/world_parts.h>
@@ -76,6 +77,21 @@ class Share {
   ByteSpan sum_ = near_;
 };
 
+/// As bytes; more than any buffer has when that would wrap.
+std::uint64_t bytes_of(const Elements& elements) {
+  return checked_multiply(elements.count, elements.width).value_or(~std::uint64_t{0});
+}
+
+Status check(const Movement& what, const Elements& elements) {
+  const std::uint64_t in_target = what.target.size_bytes / elements.width;
+  const std::uint64_t in_source = what.source.size_bytes / elements.width;
+  if (elements.count <= in_target && elements.count <= in_source) return {};
+  return error(Code::out_of_range,
+               cat(elements.count, " elements, where the target has ", in_target,
+                   " and the source ", in_source),
+               "use larger buffers");
+}
+
 /// The call of a reduction, and what is checked of it.
 Call call_of(CallKind kind, const Movement& what, const Folding& folding) {
   return {.kind = kind,
@@ -138,14 +154,15 @@ void nudge_all(const World& world, const TeamView& team) {
 
 }  // namespace
 
-Status broadcast(const Team& team, const Movement& what, int root) {
+Status broadcast(const Team& team, const Movement& what, const Elements& elements, int root) {
   TOWPATH_TRY(TeamView* const view, team.find());
   World& world = *team.world();
-  const std::uint64_t bytes = what.source.size_bytes;
+  const std::uint64_t bytes = bytes_of(elements);
   TOWPATH_TRY(gather(world, *view,
                      {.call = {.kind = CallKind::broadcast,
                                .arguments = {what.target.offset, what.source.offset, bytes,
                                              static_cast<std::uint64_t>(root)}}}));
+  TOWPATH_TRY(check(what, elements));
   if (root < 0 || root >= team.n_pes())
     return error(Code::out_of_range, cat("root ", root, " of a team of ", team.n_pes(), " PEs"));
   TOWPATH_TRY(world.read(on(*view, static_cast<std::uint32_t>(root), what.source.offset),
@@ -154,21 +171,27 @@ Status broadcast(const Team& team, const Movement& what, int root) {
   return leave(world, *view, CallKind::broadcast);
 }
 
-Result<std::uint64_t> collect(const Team& team, const Movement& what, std::uint64_t element_bytes) {
+Result<std::uint64_t> collect(const Team& team, const Movement& what, const Elements& mine) {
   TOWPATH_TRY(TeamView* const view, team.find());
   World& world = *team.world();
-  TOWPATH_TRY(
-      gather(world, *view,
-             {.call = {.kind = CallKind::collect,
-                       .arguments = {what.target.offset, what.source.offset, element_bytes}},
-              .note = what.source.size_bytes}));
+  TOWPATH_TRY(gather(world, *view,
+                     {.call = {.kind = CallKind::collect,
+                               .arguments = {what.target.offset, what.source.offset, mine.width}},
+                      .note = mine.count}));
+  const std::uint64_t in_source = what.source.size_bytes / mine.width;
+  const std::uint64_t in_target = what.target.size_bytes / mine.width;
   std::uint64_t total = 0;
-  for (std::uint32_t member = 0; member < size_of(*view); ++member)
-    total += note_of(world, *view, member);
-  const bool fits = total <= what.target.size_bytes;
+  for (std::uint32_t member = 0; member < size_of(*view); ++member) {
+    const std::uint64_t count = note_of(world, *view, member);
+    if (count > in_source)
+      return error(Code::out_of_range, cat("PE ", view->members[member], " collects ", count,
+                                           " elements, where the source has ", in_source));
+    total += count;
+  }
+  const bool fits = total <= in_target;
   std::uint64_t at = what.target.offset;
   for (std::uint32_t member = 0; fits && member < size_of(*view); ++member) {
-    const std::uint64_t bytes = note_of(world, *view, member);
+    const std::uint64_t bytes = note_of(world, *view, member) * mine.width;
     TOWPATH_TRY(world.read(on(*view, member, what.source.offset), {world.heap_base() + at, bytes}));
     at += bytes;
   }
@@ -176,10 +199,9 @@ Result<std::uint64_t> collect(const Team& team, const Movement& what, std::uint6
   TOWPATH_TRY(leave(world, *view, CallKind::collect));
   if (!fits)
     return error(Code::out_of_range,
-                 cat("the members collect ", total / element_bytes, " elements, the target has ",
-                     what.target.size_bytes / element_bytes),
+                 cat("the members collect ", total, " elements, the target has ", in_target),
                  "use a larger target");
-  return total / element_bytes;
+  return total;
 }
 
 Status alltoall(const Team& team, const Movement& what, std::uint64_t share) {
@@ -208,9 +230,11 @@ Status reduce(const Team& team, const Movement& what, const Folding& folding) {
   World& world = *team.world();
   const std::uint64_t width = folding.element_bytes;
   const Call call = call_of(CallKind::reduce, what, folding);
-  if (folding.fold != nullptr && folding.count <= sizeof(std::uint64_t) / width)
+  const Status fits = check(what, {.count = folding.count, .width = width});
+  if (fits.ok() && folding.fold != nullptr && folding.count <= sizeof(std::uint64_t) / width)
     return reduce_notes(world, *view, what, folding, call);
   TOWPATH_TRY(gather(world, *view, {.call = call}));
+  TOWPATH_TRY(fits);
   TOWPATH_TRY(check(folding));
   // Each member computes its share of the elements and writes it to all. Nobody else reads or
   // writes those, so the target may be the source.

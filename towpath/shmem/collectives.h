@@ -4,7 +4,8 @@
 // in the order of the team, wherever a result is computed: floating-point results are equal to the
 // last bit on all PEs, and from run to run. When a reduction returns, this PE's target is ready and
 // its source free again; others may not have theirs yet.
-// Every member passes the same buffers and figures; a difference is an error on all.
+// Every member passes the same buffers and figures; a difference is an error on all, and so is what
+// is out of range.
 // Errors of all: out_of_range (elements; with the numbers), not_ready (no team), gather()'s.
 // Thread: one collective call of each PE at a time.
 #pragma once
@@ -132,8 +133,14 @@ struct Folding {
   Fold fold = nullptr;
 };
 
-Status broadcast(const Team& team, const Movement& what, int root);
-Result<std::uint64_t> collect(const Team& team, const Movement& what, std::uint64_t element_bytes);
+/// What a call is about, which may be more than there is: that is refused when all have met.
+struct Elements {
+  std::uint64_t count = 0;
+  std::uint64_t width = 1;  ///< bytes
+};
+
+Status broadcast(const Team& team, const Movement& what, const Elements& elements, int root);
+Result<std::uint64_t> collect(const Team& team, const Movement& what, const Elements& mine);
 /// `what` is one PE's share: the extents hold one for each member.
 Status alltoall(const Team& team, const Movement& what, std::uint64_t share_bytes);
 Status reduce(const Team& team, const Movement& what, const Folding& folding);
@@ -148,17 +155,9 @@ Extent extent_of(const SymmetricBuffer<T>& buffer) noexcept {
   return {.offset = buffer.offset(), .size_bytes = buffer.size() * sizeof(T)};
 }
 
-/// The first `count` elements; larger than any buffer when that would wrap.
 template <typename T>
-Result<Movement> movement(const SymmetricBuffer<T>& target, const SymmetricBuffer<T>& source,
-                          std::uint64_t count) {
-  if (count > target.size() || count > source.size())
-    return error(Code::out_of_range,
-                 cat(count, " elements, where the target has ", target.size(), " and the source ",
-                     source.size()),
-                 "use larger buffers");
-  return Movement{.target = {target.offset(), count * sizeof(T)},
-                  .source = {source.offset(), count * sizeof(T)}};
+Movement movement(const SymmetricBuffer<T>& target, const SymmetricBuffer<T>& source) noexcept {
+  return {.target = extent_of(target), .source = extent_of(source)};
 }
 
 }  // namespace internal
@@ -172,8 +171,8 @@ struct Broadcast {
 template <typename T>
 Status broadcast(const Team& team, const SymmetricBuffer<T>& target,
                  const SymmetricBuffer<T>& source, const Broadcast& what) {
-  TOWPATH_TRY(const auto bytes, internal::movement(target, source, what.count));
-  return internal::broadcast(team, bytes, what.root);
+  return internal::broadcast(team, internal::movement(target, source),
+                             {.count = what.count, .width = sizeof(T)}, what.root);
 }
 
 /// The first `count` elements of each member's `source`, which may differ between members, one
@@ -181,12 +180,8 @@ Status broadcast(const Team& team, const SymmetricBuffer<T>& target,
 template <typename T>
 Result<std::uint64_t> collect(const Team& team, const SymmetricBuffer<T>& target,
                               const SymmetricBuffer<T>& source, std::uint64_t count) {
-  internal::Extent mine = internal::extent_of(source);
-  if (count > source.size())
-    return error(Code::out_of_range, cat(count, " elements, where the source has ", source.size()));
-  mine.size_bytes = count * sizeof(T);
-  return internal::collect(team, {.target = internal::extent_of(target), .source = mine},
-                           sizeof(T));
+  return internal::collect(team, internal::movement(target, source),
+                           {.count = count, .width = sizeof(T)});
 }
 
 /// Elements [j * count, (j + 1) * count) of member i's `source` go to [i * count, ...) of member
@@ -194,7 +189,7 @@ Result<std::uint64_t> collect(const Team& team, const SymmetricBuffer<T>& target
 template <typename T>
 Status alltoall(const Team& team, const SymmetricBuffer<T>& target,
                 const SymmetricBuffer<T>& source, std::uint64_t count) {
-  return internal::alltoall(team, {internal::extent_of(target), internal::extent_of(source)},
+  return internal::alltoall(team, internal::movement(target, source),
                             count <= source.size() ? count * sizeof(T) : ~std::uint64_t{0});
 }
 
@@ -203,8 +198,7 @@ Status alltoall(const Team& team, const SymmetricBuffer<T>& target,
 template <typename T>
 Status reduce(const Team& team, const SymmetricBuffer<T>& target, const SymmetricBuffer<T>& source,
               const Reduction& what) {
-  TOWPATH_TRY(const auto bytes, internal::movement(target, source, what.count));
-  return internal::reduce(team, bytes,
+  return internal::reduce(team, internal::movement(target, source),
                           {.count = what.count,
                            .element_bytes = sizeof(T),
                            .op = what.op,

@@ -57,6 +57,27 @@ TEST_P(CollectivesTest, collect_joins_parts_of_different_lengths) {
   });
 }
 
+TEST_P(CollectivesTest, a_count_that_one_member_has_wrong_is_an_error_on_all) {
+  as_threads({.pes = 3}, [](Context& context) {
+    const Team world = context.world();
+    auto source = context.allocate<int>(10), target = context.allocate<int>(100);
+    const auto count = [&](std::uint64_t wrong) { return context.my_pe() == 1 ? wrong : 9; };
+    for (const std::uint64_t wrong : {std::uint64_t{11}, ~std::uint64_t{0}}) {
+      EXPECT_EQ(broadcast(world, *target, *source, {.count = count(wrong)}).code(),
+                Code::invalid_argument);
+      EXPECT_EQ(reduce(world, *target, *source, {.count = count(wrong)}).code(),
+                Code::invalid_argument);
+      const Status refused = collect(world, *target, *source, count(wrong)).status();
+      EXPECT_EQ(refused.code(), Code::out_of_range) << "members may differ here";
+      EXPECT_NE(refused.message().find(cat("PE 1 collects ", wrong, " elements")),
+                std::string::npos)
+          << refused.to_string();
+    }
+    EXPECT_EQ(reduce(world, *target, *source, {.count = 11}).code(), Code::out_of_range);
+    EXPECT_TRUE(world.barrier().ok());
+  });
+}
+
 TEST_P(CollectivesTest, alltoall_transposes) {
   as_threads({.pes = 3}, [](Context& context) {
     auto source = context.allocate<int>(6), target = context.allocate_zeroed<int>(6);
