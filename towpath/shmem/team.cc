@@ -43,6 +43,9 @@ void leave_slot(World& world, std::uint64_t slot, std::uint32_t members) noexcep
     world.remote().leave_slot(index, members);
 }
 
+/// What a member notes that has no answer.
+constexpr std::uint64_t kNoAnswer = kNoSlot - 1;
+
 Status no_slot() {
   return error(Code::exhausted,
                cat("all ", kTeamSlots - kFirstFreeSlot, " teams of the job are in use"),
@@ -56,13 +59,17 @@ Result<std::uint64_t> agree_on_slot(World& world, TeamView& parent, const Call& 
   TOWPATH_TRY(gather(world, parent, {.call = call}));
   const bool leads = !mine.empty() && mine.front() == parent.my_index;
   const Result<std::uint64_t> asked = leads ? take_new_slot(world) : 0;
-  const std::uint64_t taken = asked.ok() ? *asked : kNoSlot;
+  const std::uint64_t taken = asked.ok() ? *asked : kNoAnswer;
   TOWPATH_TRY(gather(world, parent, {.call = call, .note = taken}));
   for (std::uint32_t member = 0; member < parent.members.size(); ++member) {
-    if (note_of(world, parent, member) != kNoSlot) continue;
-    if (leads && taken != kNoSlot) leave_slot(world, taken, 1);
+    const std::uint64_t note = note_of(world, parent, member);
+    if (note < kTeamSlots) continue;
+    if (leads && taken < kTeamSlots) leave_slot(world, taken, 1);
     TOWPATH_TRY(asked);
-    return no_slot();
+    if (note == kNoSlot) return no_slot();
+    return error(Code::peer_lost,
+                 cat("PE 0, which numbers teams, does not answer PE ", parent.members[member]),
+                 "split teams while it lives");
   }
   return mine.empty() ? kNoSlot : note_of(world, parent, static_cast<std::uint32_t>(mine.front()));
 }

@@ -156,6 +156,18 @@ TEST_P(TeamTest, too_many_teams_are_an_error_on_all) {
   });
 }
 
+TEST_P(TeamTest, split_for_which_pe_0_cannot_be_asked_says_so_on_all) {
+  as_threads({.pes = 3}, [](Context& context) {
+    auto pair = context.world().split_strided({.start = 1, .size = 2});
+    ASSERT_TRUE(pair.ok()) << pair.status().to_string();
+    if (context.my_pe() == 0) return;
+    EXPECT_EQ(context.barrier().code(), Code::peer_lost);
+    const Status split = pair->split_strided({.start = 0, .size = 2}).status();
+    EXPECT_EQ(split.code(), GetParam() ? Code::peer_lost : Code::ok) << split.to_string();
+    EXPECT_TRUE(pair->barrier().ok());
+  });
+}
+
 TEST_P(TeamTest, team_without_the_lost_pe_goes_on) {
   as_threads({.pes = 3}, [](Context& context) {
     auto pair = context.world().split_strided({.start = 0, .stride = 1, .size = 2});
