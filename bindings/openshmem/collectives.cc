@@ -90,6 +90,10 @@ extern "C" {
 void shmem_barrier_all(void) { must(process().context().barrier()); }
 void shmem_sync_all(void) { must(process().context().sync()); }
 
+void door_must(int answered) {
+  if (answered != 0) end_pe();
+}
+
 int door_barrier(shmem_team_t team) { return answer(process().team(team).barrier()); }
 
 int door_broadcast(shmem_team_t team, void* dest, const void* source, size_t bytes, int root) {

@@ -120,7 +120,9 @@ int door_test_all(struct door_wanted wanted);
 size_t door_test_any(struct door_wanted wanted);
 size_t door_test_some(struct door_wanted wanted, size_t* indices);
 
-/* Collectives answer 0, or report why not and answer 1. */
+/* Collectives answer 0, or report why not and answer 1; door_must() then ends the PE, for functions
+ * that answer nothing. */
+void door_must(int answered);
 int door_broadcast(shmem_team_t team, void* dest, const void* source, size_t bytes, int root);
 /* The root keeps what it has in `dest`. */
 int door_broadcast_to_others(shmem_team_t team, void* dest, const void* source, size_t bytes,

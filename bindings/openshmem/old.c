@@ -30,7 +30,7 @@ void* shmemalign(size_t alignment, size_t size) { return shmem_align(alignment, 
   do {                                                                                         \
     const shmem_team_t team =                                                                  \
         door_team_of((struct door_set){PE_start, logPE_stride, PE_size}, pSync);               \
-    if (team != SHMEM_TEAM_INVALID) (void)CALL;                                                \
+    if (team != SHMEM_TEAM_INVALID) door_must(CALL);                                           \
   } while (0)
 
 void shmem_barrier(SET_PARAMETERS, long* pSync) { ON_SET(door_barrier(team)); }

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include <unistd.h>
 
@@ -19,6 +20,11 @@ void say(const Status& what) {
   std::fprintf(stderr, "%s:%s %s\n", kDoor, pe.c_str(), what.to_string().c_str());
 }
 
+/// The status that all PEs shall end with, if one has asked for that.
+std::optional<int> wanted_end() {
+  return the_process != nullptr ? the_process->world().job().wanted_end() : std::nullopt;
+}
+
 /// A handle is the team's number and 1, so that null is no team.
 std::int32_t number_of(shmem_team_t handle) {
   return static_cast<std::int32_t>(reinterpret_cast<std::intptr_t>(handle) - 1);
@@ -26,12 +32,15 @@ std::int32_t number_of(shmem_team_t handle) {
 
 }  // namespace
 
-void die(const Status& why) {
-  const auto wanted =
-      the_process != nullptr ? the_process->world().job().wanted_end() : std::nullopt;
-  if (!wanted) say(why);  // or else another PE ends all, and this is what that looks like from here
+void end_pe() {
   (void)std::fflush(nullptr);
-  ::_exit(wanted.value_or(1));
+  ::_exit(wanted_end().value_or(1));
+}
+
+void die(const Status& why) {
+  // Or else another PE ends all, and this is what that looks like from here.
+  if (!wanted_end()) say(why);
+  end_pe();
 }
 
 void must(const Status& status) {

@@ -29,6 +29,8 @@ namespace towpath::openshmem {
 /// What begins messages to people: the interface that they call. Of the library that this is in.
 extern const char* const kDoor;
 
+/// Ends this PE; why was said.
+[[noreturn]] void end_pe();
 /// Ends this PE, with a reason that names it.
 [[noreturn]] void die(const Status& why);
 /// Goes on only when `status` is ok.

@@ -212,11 +212,15 @@ class OpenshmemTest(unittest.TestCase):
             self.assertNotIn("signal", done.stderr)
 
     def test_a_death_is_reported_to_those_that_wait(self):
-        program = self.build(self.ring("if (shmem_my_pe() == 1) __builtin_trap();\n  shmem_barrier_all();\n  return 0;"))
-        done = subprocess.run([ARGS.run, "run", "-n", "2", "--", program], capture_output=True, text=True,
-                              timeout=WATCHDOG_S)
-        self.assertIn("openshmem: PE 0: peer_lost: barrier of team 0", done.stderr)
-        self.assertNotEqual(done.returncode, 0)
+        for call in ("shmem_barrier_all()", "shmem_barrier(0, 0, 2, sync)", "shmem_fcollect32(sync, &token, 1, 0, 0, 2, sync + 2)"):
+            with self.subTest(call=call):
+                program = self.build(self.ring(f"static long sync[8];\n  if (shmem_my_pe() == 1) __builtin_trap();\n"
+                                               f"  {call};\n  printf(\"went on %ld\\n\", sync[0]);\n  return 0;"))
+                done = subprocess.run([ARGS.run, "run", "-n", "2", "--", program], capture_output=True, text=True,
+                                      timeout=WATCHDOG_S)
+                self.assertRegex(done.stderr, "openshmem: PE 0: peer_lost: (barrier|collect) of team 0")
+                self.assertNotIn("went on", done.stdout)
+                self.assertNotEqual(done.returncode, 0)
 
     def run_hosts(self, *program, expect):
         """On two hosts, as far as PEs can determine."""
