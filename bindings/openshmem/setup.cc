@@ -68,6 +68,7 @@ void shmem_query_initialized(int* initialized) {
 void shmem_query_finalized(int* finalized) { *finalized = has_ended ? 1 : 0; }
 
 void shmem_finalize(void) {
+  (void)process();  // or else the end of what has not begun would be remembered
   if (begun <= 1) return end();
   --begun;
   shmem_barrier_all();

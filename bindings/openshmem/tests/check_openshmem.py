@@ -244,6 +244,10 @@ class OpenshmemTest(unittest.TestCase):
             text = "#include <unistd.h>\n" + self.ring(endless.replace("%s", str(status)))
             self.run_hosts(self.build(text), expect=status)
 
+    def test_an_end_before_the_beginning_is_reported(self):
+        program = self.build("#include <shmem.h>\nint main(void) { shmem_finalize(); shmem_init(); return 0; }\n")
+        self.assertIn("before the PE was initialised", self.run_pes(1, program, expect=1).stderr)
+
     def test_what_is_not_symmetric_is_reported(self):
         program = self.build(self.ring("int here = 0;\n  shmem_int_p(&here, 1, 0);\n  return 0;"))
         self.assertIn("4 bytes at 0x", self.run_pes(1, program, expect=1).stderr)
