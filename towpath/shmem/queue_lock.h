@@ -73,10 +73,12 @@ class QueueLock {
     if (nodes_.tail().compare_exchange_strong(only_me, 0)) return {};
     if (only_me == 0)
       return error(Code::not_ready, "a lock is released that nobody holds", "acquire it first");
-    // Somebody is behind, but may not have said so yet.
+    // Somebody is behind, but may not have said so yet. The last one is waited for: when one
+    // between ends, the one behind that breaks the lock. Who else ends is none of its business.
+    const std::uint32_t last = (only_me & kLockBroken) != 0 ? kAnyPe : only_me - 1;
     const auto next_is_known = [&] { return next() != 0; };
     if (!next_is_known())
-      if (Status settled = settle(next_is_known, kAnyPe); !settled.ok()) return settled;
+      if (Status settled = settle(next_is_known, last); !settled.ok()) return settled;
     const std::uint32_t heir = next() - 1;
     nodes_.node(heir).fetch_and(~kWaits);
     nodes_.nudge(heir);
