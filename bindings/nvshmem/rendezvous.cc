@@ -2,7 +2,8 @@
 //
 // The identifier names a PE, and one of its rows: there each member notes who it is. The last one
 // to come takes a slot for the team, and sends it to all of them with the list, into a letter box
-// of each. So nobody asks another PE twice, and each waits in its own memory.
+// of each. So nobody asks another PE twice, and each waits in its own memory. Where two come for
+// one place in the team, there is none, and all hear of it.
 #include "bindings/nvshmem/rendezvous.h"
 
 #include <towpath/core/format.h>
@@ -18,6 +19,9 @@ namespace {
 
 constexpr std::uint64_t kRows = 16;  // identifiers of one PE that are under way
 constexpr std::uint64_t kNoTeam = ~std::uint64_t{0};
+/// In the first word of a row, above the count of those that have come: some found their places
+/// taken.
+constexpr std::uint64_t kHasTwice = std::uint64_t{1} << 32U;
 constexpr long kByIdentifier = 2;
 
 std::uint64_t* letters = nullptr;  // a letter box, then the rows: a word, and one for each PE
@@ -32,19 +36,27 @@ std::uint64_t change(std::uint64_t* at, door_atomic_op op, std::uint64_t value, 
                      {.op = op, .width = sizeof value, .value = value, .cond = 0}, pe);
 }
 
-/// By the last member: takes the row of `host`, and sends everyone the slot and the list.
-void invite(std::uint64_t* row, int host, int members) {
+std::uint64_t slot_of_new_team(bool has_twice) {
+  if (has_twice) return kNoTeam;
+  const auto slot = shmem::Team::take_slot(process().world());
+  return answer(slot.status()) == 0 ? *slot + std::uint64_t{1} : kNoTeam;
+}
+
+/// By the last member: takes the row of `host`, where members are noted by their PEs and 1, and
+/// sends everyone the slot and the list.
+void invite(std::uint64_t* row, int host, int members, bool has_twice) {
   std::vector<std::uint64_t> pes(static_cast<std::size_t>(members));
   const std::size_t bytes = pes.size() * sizeof pes[0];
   door_get(SHMEM_CTX_DEFAULT, pes.data(), row + 1, bytes, host);
+  const std::vector<std::uint64_t> none(pes.size());
+  door_put(SHMEM_CTX_DEFAULT, row + 1, none.data(), bytes, host);
   (void)change(row, door_swap, 0, host);
-  const auto slot = shmem::Team::take_slot(process().world());
-  (void)answer(slot.status());
-  const std::uint64_t reported = slot.ok() ? *slot + std::uint64_t{1} : kNoTeam;
+  const std::uint64_t reported = slot_of_new_team(has_twice);
   for (const std::uint64_t pe : pes)
-    door_put_signal(SHMEM_CTX_DEFAULT, letters + 1, pes.data(), bytes,
-                    {.word = letters, .value = reported, .op = SHMEM_SIGNAL_SET},
-                    static_cast<int>(pe));
+    if (pe != 0)
+      door_put_signal(SHMEM_CTX_DEFAULT, letters + 1, pes.data(), bytes,
+                      {.word = letters, .value = reported, .op = SHMEM_SIGNAL_SET},
+                      static_cast<int>(pe - 1));
 }
 
 }  // namespace
@@ -81,11 +93,21 @@ int nvshmemx_team_init(nvshmem_team_t* team, nvshmem_team_config_t* config, long
   const run::MutexLock lock(one_at_a_time);
   std::uint64_t* const row = row_of(config->uniqueid);
   const int at = static_cast<int>(host);
-  (void)change(row + 1 + pe_idx_in_team, door_swap, static_cast<std::uint64_t>(self.my_pe()), at);
-  if (change(row, door_add, 1, at) + 1 == static_cast<std::uint64_t>(npes)) invite(row, at, npes);
+  const auto me = static_cast<std::uint64_t>(self.my_pe());
+  const bool is_taken = change(row + 1 + pe_idx_in_team, door_compare_swap, me + 1, at) != 0;
+  const std::uint64_t mine = is_taken ? 1 + kHasTwice : 1;
+  const std::uint64_t came = change(row, door_add, mine, at) + mine;
+  if (came % kHasTwice == static_cast<std::uint64_t>(npes)) invite(row, at, npes, came > kHasTwice);
+  if (is_taken) {
+    (void)answer(error(Code::already_exists,
+                       cat("another PE is number ", pe_idx_in_team, " of a new team"),
+                       "pass each member's own place in the team"));
+    return NVSHMEMX_ERROR_INVALID_VALUE;
+  }
   shmem_uint64_wait_until(letters, SHMEM_CMP_NE, 0);
   const std::uint64_t reported = *letters;
-  std::vector<std::int32_t> pes(letters + 1, letters + 1 + npes);
+  std::vector<std::int32_t> pes;
+  for (int i = 0; i < npes; ++i) pes.push_back(static_cast<std::int32_t>(letters[1 + i]) - 1);
   (void)change(letters, door_swap, 0, self.my_pe());
   if (reported == kNoTeam) return NVSHMEMX_ERROR_INTERNAL;
   const auto made = shmem::Team::agreed(self.context().underneath(),
