@@ -1,4 +1,5 @@
 // Waits and tests for elements of this PE that others write, and locks.
+#include <towpath/core/format.h>
 #include <towpath/shmem/change.h>
 #include <towpath/shmem/context.h>
 
@@ -35,6 +36,13 @@ bool holds(const door_wanted& wanted, std::size_t index) {
   }
 }
 
+/// By no comparison nothing would ever hold.
+void check(int cmp) {
+  if (cmp >= SHMEM_CMP_EQ && cmp <= SHMEM_CMP_GE) [[likely]]
+    return;
+  die(error(Code::invalid_argument, cat("comparison ", cmp), "use SHMEM_CMP_EQ to SHMEM_CMP_GE"));
+}
+
 bool counts(const door_wanted& wanted, std::size_t index) {
   return wanted.status == nullptr || wanted.status[index] == 0;
 }
@@ -55,12 +63,14 @@ void wait(const Ready& ready) {
 extern "C" {
 
 int door_test_all(door_wanted wanted) {
+  check(wanted.cmp);
   for (std::size_t i = 0; i < wanted.nelems; ++i)
     if (counts(wanted, i) && !holds(wanted, i)) return 0;
   return 1;
 }
 
 size_t door_test_any(door_wanted wanted) {
+  check(wanted.cmp);
   const std::uint64_t list = address_of(wanted.ivars) + (wanted.nelems << 40U);
   return process()
       .world()
@@ -71,6 +81,7 @@ size_t door_test_any(door_wanted wanted) {
 }
 
 size_t door_test_some(door_wanted wanted, size_t* indices) {
+  check(wanted.cmp);
   std::size_t found = 0;
   for (std::size_t i = 0; i < wanted.nelems; ++i)
     if (counts(wanted, i) && holds(wanted, i)) indices[found++] = i;
@@ -96,6 +107,7 @@ size_t door_wait_some(door_wanted wanted, size_t* indices) {
 }
 
 uint64_t shmem_signal_wait_until(uint64_t* sig_addr, int cmp, uint64_t cmp_value) {
+  check(cmp);
   std::uint64_t seen = 0;
   wait([&] {
     seen = shmem_signal_fetch(sig_addr);

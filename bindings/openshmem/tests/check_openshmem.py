@@ -248,6 +248,13 @@ class OpenshmemTest(unittest.TestCase):
         program = self.build("#include <shmem.h>\nint main(void) { shmem_finalize(); shmem_init(); return 0; }\n")
         self.assertIn("before the PE was initialised", self.run_pes(1, program, expect=1).stderr)
 
+    def test_a_comparison_that_is_none_is_reported(self):
+        for call in ("shmem_int_wait_until(&token, 6, 0)", "(void)shmem_int_test(&token, -1, 0)",
+                     "(void)shmem_int_wait_until_any(&token, 1, NULL, 6, 0)", "(void)shmem_signal_wait_until(&word, 6, 0)"):
+            with self.subTest(call=call):
+                program = self.build(self.ring(f"static uint64_t word;\n  {call};\n  return (int)word;"))
+                self.assertRegex(self.run_pes(1, program, expect=1).stderr, "comparison (6|-1)")
+
     def test_what_is_not_symmetric_is_reported(self):
         program = self.build(self.ring("int here = 0;\n  shmem_int_p(&here, 1, 0);\n  return 0;"))
         self.assertIn("4 bytes at 0x", self.run_pes(1, program, expect=1).stderr)
