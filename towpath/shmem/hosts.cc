@@ -107,6 +107,18 @@ Result<std::vector<PeFacts>> decode_all(const std::vector<Bytes>& reported) {
   return all;
 }
 
+/// `why` names PEs of a host by their numbers among themselves.
+Status with_numbers(const Status& why, const std::vector<std::uint32_t>& here) {
+  std::string pes;
+  for (const std::uint32_t pe : here) pes += cat(pes.empty() ? "" : ", ", pe);
+  return error(why.code(),
+               cat("PEs ", pes,
+                   " of one host could not share its memory, where they are "
+                   "numbered from 0"),
+               std::string(why.hint()))
+      .because(why);
+}
+
 /// The job of this host: made by its first PE, handed to the others.
 Result<JobFiles> share_job(const Attendance& self, const std::vector<PeFacts>& all,
                            const std::vector<std::uint32_t>& here) {
@@ -115,12 +127,17 @@ Result<JobFiles> share_job(const Attendance& self, const std::vector<PeFacts>& a
                         .pes = static_cast<int>(here.size()),
                         .timeout = self.timeout};
   TOWPATH_TRY(const UniqueId id, UniqueId::from_raw(all[here.front()].local_id));
-  if (joining.my_pe != 0) return receive(id, joining);
+  if (joining.my_pe != 0) {
+    auto received = receive(id, joining);
+    return received.ok() ? std::move(received) : with_numbers(received.status(), here);
+  }
   TOWPATH_TRY(JobFiles files, create_job({.pes = self.pes,
                                           .heap_bytes = all.front().heap_bytes,
                                           .heaps = joining.pes,
                                           .huge_pages = self.pages.huge}));
-  if (joining.pes > 1) TOWPATH_TRY(hand_out(id, files, joining));
+  if (joining.pes > 1)
+    if (const Status given = hand_out(id, files, joining); !given.ok())
+      return with_numbers(given, here);
   return files;
 }
 

@@ -1,5 +1,7 @@
 // PEs of one process that take each other for processes of other hosts: messages by sockets and
 // over UCX.
+#include <array>
+#include <barrier>
 #include <numeric>
 #include <optional>
 #include <thread>
@@ -138,6 +140,52 @@ TEST_P(HostsTest, pes_of_two_hosts_meet_by_an_identifier) {
     EXPECT_EQ(bootstrap.hosts, (std::vector<std::uint32_t>{0, 1, 0}));
     return Context::open(std::move(bootstrap));
   });
+}
+
+/// One round of three PEs; in a second one there is nobody. PE 2 goes away after the first.
+class OneRound final : public Exchange {
+ public:
+  struct Table {
+    std::array<Bytes, 3> reported;
+    std::barrier<> all_here{3};
+  };
+  OneRound(Table& table, int pe) : table_(table), pe_(pe) {}
+  Result<std::vector<Bytes>> all(ConstByteSpan mine) override {
+    const Status gone = error(Code::unavailable, "nobody is there");
+    if (std::exchange(is_over_, true)) return gone;
+    table_.reported[static_cast<std::size_t>(pe_)].assign(mine.begin(), mine.end());
+    table_.all_here.arrive_and_wait();
+    if (pe_ == 2) return gone;
+    return std::vector<Bytes>(table_.reported.begin(), table_.reported.end());
+  }
+
+ private:
+  Table& table_;
+  const int pe_;
+  bool is_over_ = false;
+};
+
+TEST(HostsErrorTest, pes_of_a_host_that_do_not_come_are_named_by_their_own_numbers) {
+  OneRound::Table table;
+  std::vector<std::jthread> pes;
+  for (int pe = 0; pe < 3; ++pe)
+    pes.emplace_back([&, pe] {
+      OneRound exchange(table, pe);
+      const Status ended =
+          bootstrap_over_hosts(exchange, {.my_pe = pe,
+                                          .pes = 3,
+                                          .heap_bytes = 1 << 20,
+                                          .host = cat("host ", pe % 2),
+                                          .timeout = std::chrono::milliseconds(100),
+                                          .network = testing::network_with(NetworkEngine::tcp)})
+              .status();
+      EXPECT_FALSE(ended.ok());
+      if (pe == 0) {
+        EXPECT_EQ(ended.code(), Code::timed_out);
+        EXPECT_NE(ended.message().find("PEs 0, 2 of one host"), std::string::npos)
+            << ended.to_string();
+      }
+    });
 }
 
 TEST(NetworkTest, all_use_what_one_asks_for_and_ucx_only_where_all_have_rdma) {
