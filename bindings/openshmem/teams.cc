@@ -1,6 +1,9 @@
 // Teams, contexts, active sets.
 #include <algorithm>
 
+#include <towpath/core/format.h>
+#include <towpath/shmem/job.h>
+
 #include "bindings/openshmem/process.h"
 
 using namespace towpath;
@@ -46,6 +49,9 @@ std::uint32_t agree_on_slot(Process& self, const std::vector<std::int32_t>& pes,
   }
   shmem_long_wait_until(sync, SHMEM_CMP_NE, SHMEM_SYNC_VALUE);
   const long reported = *sync;
+  if (reported < 1 || reported > static_cast<long>(shmem::kTeamSlots))
+    die(error(Code::invalid_argument, cat("a pSync that holds ", reported),
+              "set it to SHMEM_SYNC_VALUE on all PEs of the set before"));
   report(self.my_pe(), SHMEM_SYNC_VALUE);
   return static_cast<std::uint32_t>(reported - 1);
 }
