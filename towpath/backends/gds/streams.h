@@ -42,7 +42,6 @@ class Streams final : public Engine {
 
   Streams(const Options& options, const CuFile& cufile, Counters& counters,
           std::unique_ptr<run::Waker> waker);
-  Result<Gpu*> gpu_of(device::Device& device);
 
   const Options options_;
   const CuFile& cufile_;
