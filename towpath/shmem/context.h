@@ -42,13 +42,14 @@ class Lock {
   /// One zeroed word on each PE; for Context.
   explicit Lock(SymmetricBuffer<std::uint64_t> word) noexcept : word_(std::move(word)) {}
 
-  /// Waits for its turn. Not again by the holder. What the last holder wrote is visible then.
-  /// Errors: not_ready (no lock, finalized), peer_lost (the lock is broken), timed_out (it is now).
+  /// Waits for its turn. What the last holder wrote is visible then. Errors: not_ready (no lock,
+  /// finalized), already_exists (this PE holds it), peer_lost (the lock is broken), timed_out (it
+  /// is now).
   Status acquire();
   /// True when it was free and is now ours. Errors: not_ready, peer_lost (the lock is broken).
   Result<bool> try_acquire();
   /// By the holder: completes its puts and atomic operations first, as quiet() does. Errors: as
-  /// acquire(); not_ready also: nobody holds it.
+  /// acquire(); not_ready also: this PE does not hold it.
   Status release();
 
  private:

@@ -6,8 +6,8 @@
 //
 //   word of a PE:   tail (32 bits, PE 0's counts): last in the queue + 1, or 0; bit 31: broken, by
 //                   the PE of this number + 1, or 0 where that is not known
-//                   node (32 bits): bit 0: waits; above: next in the queue + 1, or 0; bit 31:
-//                   broken
+//                   node (32 bits): bit 0: waits; above: next in the queue + 1, or 0; bit 30: is in
+//                   the queue, and perhaps holds the lock; bit 31: broken
 //
 // Everyone watches the one before it. When that one ends, the lock is broken for good, and all that
 // wait are notified; so a chain of waiters is no chain of watchers. Who waits looks at its own node
@@ -37,13 +37,19 @@ class QueueLock {
  public:
   QueueLock(Nodes& nodes, std::uint32_t my_pe) : nodes_(nodes), me_(my_pe) {}
 
-  /// Errors: Nodes::wait()'s and broken()'s.
+  /// Errors: Nodes::wait()'s and broken()'s; already_exists (this PE holds it, or waits for it).
   Status acquire() {
-    nodes_.node(me_).store(kWaits);
+    if ((nodes_.node(me_).load() & (kIsIn | kLockBroken)) == kIsIn)
+      return error(Code::already_exists, "this PE holds the lock, or waits for it",
+                   "release it first");
+    nodes_.node(me_).store(kWaits | kIsIn);
     // Not by an exchange: nobody takes the mark out of a broken tail, not even for a moment.
     std::uint32_t before = 0;
-    while (!nodes_.tail().compare_exchange_strong(before, me_ + 1))
-      if ((before & kLockBroken) != 0) return nodes_.broken(culprit(before));
+    while (!nodes_.tail().compare_exchange_strong(before, me_ + 1)) {
+      if ((before & kLockBroken) == 0) continue;
+      nodes_.node(me_).fetch_and(~kIsIn);
+      return nodes_.broken(culprit(before));
+    }
     if (before == 0) return {};
     nodes_.node(before - 1).fetch_or((me_ + 1) << 1U);
     nodes_.nudge(before - 1);
@@ -61,18 +67,19 @@ class QueueLock {
       if (nodes_.tail().compare_exchange_strong(last, last | kLockBroken))
         return break_nodes(nodes_.broken(last - 1));
     }
-    nodes_.node(me_).store(kWaits);
+    nodes_.node(me_).store(kWaits | kIsIn);
     if (nodes_.tail().compare_exchange_strong(last, me_ + 1)) return true;
+    nodes_.node(me_).fetch_and(~kIsIn);
     if ((last & kLockBroken) != 0) return nodes_.broken(culprit(last));
     return false;
   }
 
-  /// By the holder. Errors: as acquire(); not_ready (nobody holds it).
+  /// By the holder. Errors: Nodes::wait()'s and broken()'s; not_ready (this PE does not hold it).
   Status release() {
+    if ((nodes_.node(me_).fetch_and(~kIsIn) & (kIsIn | kLockBroken)) == 0)
+      return error(Code::not_ready, "this PE does not hold the lock", "acquire it first");
     std::uint32_t only_me = me_ + 1;
     if (nodes_.tail().compare_exchange_strong(only_me, 0)) return {};
-    if (only_me == 0)
-      return error(Code::not_ready, "a lock is released that nobody holds", "acquire it first");
     // Somebody is behind, but may not have said so yet. The last one is waited for: when one
     // between ends, the one behind that breaks the lock. Who else ends is none of its business.
     const std::uint32_t last = (only_me & kLockBroken) != 0 ? kAnyPe : only_me - 1;
@@ -86,9 +93,9 @@ class QueueLock {
   }
 
  private:
-  static constexpr std::uint32_t kWaits = 1;
+  static constexpr std::uint32_t kWaits = 1, kIsIn = 1U << 30U;
 
-  std::uint32_t next() { return (nodes_.node(me_).load() & ~kLockBroken) >> 1U; }
+  std::uint32_t next() { return (nodes_.node(me_).load() & ~(kIsIn | kLockBroken)) >> 1U; }
   /// Waits for `ready`, or for the lock to break.
   template <typename Ready>
   Status settle(const Ready& ready, std::uint32_t pe) {
