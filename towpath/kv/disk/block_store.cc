@@ -130,7 +130,9 @@ Result<std::optional<Record>> BlockStore::admit(BlockHash hash, const Digest& di
 
 Status BlockStore::remove(BlockHash hash) {
   TOWPATH_TRY(const Record record, forget(hash));
-  return write(record, {});
+  Status written = write(record, {});
+  if (!written.ok()) has_lost_removals_ = true;  // it cannot be asked for again
+  return written;
 }
 
 Result<Record> BlockStore::forget(BlockHash hash) {

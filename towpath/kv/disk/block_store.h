@@ -116,7 +116,8 @@ class BlockStore {
   /// block is gone, counted by reason), so with io_error and its kind; invalid_argument (length);
   /// exhausted (no memory to read it with: it stays).
   Status get(BlockHash hash, ByteSpan into);
-  /// Errors: not_found, and those of writing.
+  /// Errors: not_found, and those of writing: after these it is not found either, and the next
+  /// sync() that succeeds acknowledges that.
   Status remove(BlockHash hash);
 
   /// Syncs, and makes the next opening quick. Errors: not_ready (records are being written).

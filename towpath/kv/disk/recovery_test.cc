@@ -121,6 +121,22 @@ TEST_F(RecoveryTest, what_was_removed_before_a_failed_sync_is_acknowledged_by_th
   expect_all(*store, 3, 3);
 }
 
+TEST_F(RecoveryTest, a_removal_that_could_not_be_written_is_acknowledged_by_the_next_sync) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  files_.inject({.on = FileOp::write});
+  ASSERT_EQ(store->remove(2).code(), Code::io_error);
+  EXPECT_EQ(store->remove(2).code(), Code::not_found);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  files_.crash();
+  store = open_store(files_);
+  EXPECT_FALSE(store->find(2));
+  expect_all(*store, 1, 1);
+  expect_all(*store, 3, 3);
+}
+
 TEST_F(RecoveryTest, a_removal_before_a_failed_sync_is_not_acknowledged_behind_an_unread_segment) {
   auto store = open_store(files_);
   put(*store, 1, 3);
