@@ -233,13 +233,19 @@ void BlockStore::end_segment() {
 
 Status BlockStore::begin_segment() {
   const SegmentName name{next_number_++, options_.incarnation};
-  std::string old_path;
-  TOWPATH_TRY(make_room_for_segment(old_path));
-  Result<Segment> made = Segment::create(files_, options_.directory, name, old_path);
+  std::optional<Segment> reused;
+  TOWPATH_TRY(make_room_for_segment(reused));
+  Result<Segment> made =
+      Segment::create(files_, options_.directory, name, reused ? reused->path() : std::string());
   if (!made.ok()) {
     // What there may be of it has no header, or one and no records; or it is given up.
     (void)files_.remove(cat(options_.directory, "/", Segment::file_name(name.number)));
-    if (!old_path.empty()) (void)files_.remove(old_path);
+    if (reused) {
+      const std::uint64_t number = reused->name().number;
+      parts_->segments.emplace(number, *std::move(reused));
+      --figures_.reclaimed_segments;
+      (void)remove_oldest();
+    }
     return made.status();
   }
   made->take_space(files_, options_.segment_bytes);
@@ -362,29 +368,39 @@ Status BlockStore::free_oldest(const Record& record, const Status& why) {
                      " bytes were given up for a record of ", room_of(record)),
                  "free space on its file system, or give the store a directory on another one")
         .because(why);
-  freed_ += parts_->segments.begin()->second.size();
-  const Segment oldest = give_up_oldest();
-  TOWPATH_TRY(files_.remove(oldest.path()));
+  const std::uint64_t bytes = parts_->segments.begin()->second.size();
+  TOWPATH_TRY(remove_oldest());
+  freed_ += bytes;
   return files_.sync_directory(options_.directory);
 }
 
-/// The oldest go until the capacity has room for one more: `old_path` is the file of the last of
-/// them, unless somebody still reads from it.
-Status BlockStore::make_room_for_segment(std::string& old_path) {
-  const auto lacks_room = [&] {
-    return bytes_on_disk() + options_.segment_bytes > options_.capacity_bytes;
+/// The oldest go until the capacity has room for one more. `reused`: the last of them, which has
+/// its file yet, unless somebody still reads from it.
+Status BlockStore::make_room_for_segment(std::optional<Segment>& reused) {
+  const auto lacks_room = [&](std::uint64_t freed) {
+    return bytes_on_disk() - freed + options_.segment_bytes > options_.capacity_bytes;
   };
-  while (!parts_->segments.empty() && lacks_room()) {
-    const Segment oldest = give_up_oldest();
+  while (!parts_->segments.empty() && lacks_room(0)) {
+    const Segment& oldest = parts_->segments.begin()->second;
     const bool is_of_use = oldest.is_unread() && oldest.size() <= options_.segment_bytes;
-    if (is_of_use && !lacks_room())
-      old_path = oldest.path();
+    if (is_of_use && !lacks_room(oldest.size()))
+      reused = give_up_oldest();
     else
-      TOWPATH_TRY(files_.remove(oldest.path()));
+      TOWPATH_TRY(remove_oldest());
   }
   return {};
 }
 
+// Its file first: as long as that is there, another life finds its blocks, also those that were
+// removed or put anew since, if the segments that say so have gone before it.
+Status BlockStore::remove_oldest() {
+  const Status removed = files_.remove(parts_->segments.begin()->second.path());
+  if (!removed.ok() && removed.code() != Code::not_found) return removed;
+  (void)give_up_oldest();
+  return {};
+}
+
+/// Its file is gone, or goes next.
 Segment BlockStore::give_up_oldest() {
   const auto oldest = parts_->segments.begin();
   const std::uint64_t number = oldest->first;

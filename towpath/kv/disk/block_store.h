@@ -199,7 +199,8 @@ class BlockStore {
   bool is_busy() const { return writing_ > 0 || syncing_ != nullptr || is_dirty_; }
   void end_segment();
   Status begin_segment();
-  Status make_room_for_segment(std::string& old_path);
+  Status make_room_for_segment(std::optional<Segment>& reused);
+  Status remove_oldest();
   Segment give_up_oldest();
   void note_leaving();
   Status check_bytes(const Digest& digest, ConstByteSpan bytes) const;

@@ -171,6 +171,25 @@ TEST_F(RecoveryTest, what_was_removed_stays_removed_when_its_segment_cannot_be_s
   expect_all(*store, 3, 3);
 }
 
+TEST_F(RecoveryTest, what_was_removed_stays_removed_where_an_old_file_cannot_be_removed) {
+  const BlockStoreOptions small{.segment_bytes = 100'000, .capacity_bytes = 400'000};
+  auto store = open_store(files_, small);
+  put(*store, 1, 20);
+  ASSERT_TRUE(store->remove(1).ok());
+  ASSERT_TRUE(store->sync().ok());
+  for (const FileOp op : {FileOp::rename, FileOp::remove})
+    files_.inject({.on = op, .times = UINT64_MAX / 2, .path_part = Segment::file_name(1)});
+  Status last;
+  for (BlockHash hash = 21; hash <= 200; ++hash) last = testing::put_block(*store, hash);
+  EXPECT_EQ(last.code(), Code::io_error) << "there is no room while that file takes it";
+  files_.heal();
+  store.reset();
+  store = open_store(files_, small);
+  EXPECT_FALSE(store->find(1)) << "its removal was acknowledged";
+  put(*store, 201, 300);
+  expect_all(*store, 290, 300);
+}
+
 TEST_F(RecoveryTest, a_file_system_that_knows_no_syncing_is_read_all_the_same) {
   auto store = open_store(files_);
   put(*store, 1, 3);
