@@ -179,12 +179,14 @@ std::vector<IndexedSegment> BlockStore::read_checkpoint(const std::vector<std::s
   return {};
 }
 
-// What the checkpoint knew of the segment, and then the records behind that.
+// What the checkpoint knew of the segment, and then the records behind that. Its file may end
+// before what the checkpoint says: what failed to be written at the end, or to be synced, is not
+// there.
 Status BlockStore::recover_segment(const std::string& file_name,
                                    std::vector<IndexedSegment>& known) {
   TOWPATH_TRY(Segment segment, Segment::open(files_, options_.directory, file_name));
   const auto indexed = std::ranges::find(known, segment.name(), &IndexedSegment::name);
-  const bool is_indexed = indexed != known.end() && indexed->end <= segment.end();
+  const bool is_indexed = indexed != known.end();
   const std::uint64_t number = segment.name().number;
   // Of those in the index all but the newest had ended, and there is nothing behind their ends.
   const bool had_ended = is_indexed && std::ranges::any_of(known, [&](const IndexedSegment& other) {

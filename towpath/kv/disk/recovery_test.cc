@@ -121,6 +121,23 @@ TEST_F(RecoveryTest, what_was_removed_before_a_failed_sync_is_acknowledged_by_th
   expect_all(*store, 3, 3);
 }
 
+TEST_F(RecoveryTest, what_was_removed_before_a_failed_sync_stays_so_where_its_file_is_shorter) {
+  files_.inject({.on = FileOp::preallocate, .times = UINT64_MAX / 2});
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  ASSERT_TRUE(store->remove(2).ok());
+  files_.inject({.on = FileOp::sync});
+  ASSERT_FALSE(store->sync().ok());
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  files_.crash();
+  store = open_store(files_);
+  EXPECT_FALSE(store->find(2)) << "the index says so, and ends behind the file";
+  expect_all(*store, 1, 1);
+  expect_all(*store, 3, 3);
+}
+
 TEST_F(RecoveryTest, a_removal_that_could_not_be_written_is_acknowledged_by_the_next_sync) {
   auto store = open_store(files_);
   put(*store, 1, 3);
