@@ -388,6 +388,21 @@ TEST_F(HostedRendezvousTest, first_hosts_and_metadata_go_both_ways) {
   }
 }
 
+TEST_F(HostedRendezvousTest, all_of_an_agent_is_withdrawn_at_once_by_a_host_and_by_a_guest) {
+  host = join();
+  guest = join();
+  for (HostedRendezvous* each : {host.get(), guest.get()}) {
+    ASSERT_TRUE(each->publish("a", as_bytes("full")).ok());
+    ASSERT_TRUE(each->publish({"a", "part"}, as_bytes("part")).ok());
+    ASSERT_TRUE(soon([&] { return each->standing().pending == 0; }));
+    const Status withdrawn = each->withdraw("a");
+    EXPECT_TRUE(withdrawn.ok()) << withdrawn.to_string();
+    EXPECT_EQ(each->withdraw("a").code(), Code::not_found) << "it is gone";
+    ASSERT_TRUE(soon([&] { return each->standing().pending == 0; }));
+    EXPECT_EQ(ask(*each, {"a", "part"}).code(), Code::not_found);
+  }
+}
+
 TEST_F(HostedRendezvousTest, guest_whose_host_is_gone_says_so) {
   host = join();
   guest = join();
