@@ -150,16 +150,26 @@ void HostedRendezvous::drive() {
 }
 
 void HostedRendezvous::bring(const MetadataName& name, Entry& entry) {
-  const auto begun = client_->push(options_.address, {name, entry.metadata},
-                                   run::Deadline::after(*clock_, kBringTimeout),
-                                   [this, name, version = entry.version](const Status& status) {
-                                     brought(name, version, status);
-                                   });
+  const auto begun = client_->push(
+      options_.address, {name, entry.metadata}, run::Deadline::after(*clock_, kBringTimeout),
+      [this, name, version = entry.version, withdraws = !entry.metadata](const Status& status) {
+        if (withdraws) renew(name);
+        brought(name, version, status);
+      });
   entry.in_flight = begun.ok();
   if (begun.ok()) return;
   if (begun.code() != Code::exhausted) trouble_ = begun.status();  // else others are on their way
   retry_at_ = clock_->now() + kRetryAfter;
   timer_.arm(retry_at_);
+}
+
+// A withdrawal of all takes along what was published of the agent since, and arrived before it.
+void HostedRendezvous::renew(const MetadataName& withdrawn) {
+  for (auto& [name, entry] : entries_) {
+    if (!covers(withdrawn, name) || !entry.metadata) continue;
+    entry.settled = false;
+    ++entry.version;
+  }
 }
 
 void HostedRendezvous::brought(const MetadataName& name, std::uint64_t version,

@@ -77,6 +77,7 @@ class HostedRendezvous final : public Rendezvous {
   Status host();
   Status take(const Change& change);
   void bring(const MetadataName& name, Entry& entry);
+  void renew(const MetadataName& withdrawn);
   void brought(const MetadataName& name, std::uint64_t version, const Status& status);
   void drive();
 

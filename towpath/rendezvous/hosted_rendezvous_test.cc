@@ -1,3 +1,4 @@
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -92,6 +93,36 @@ TEST_F(HostedRendezvousTest, all_of_an_agent_is_withdrawn_at_once_by_a_host_and_
     ASSERT_TRUE(soon([&] { return each->standing().pending == 0; }));
     EXPECT_EQ(ask(*each, {"a", "part"}).code(), Code::not_found);
   }
+}
+
+TEST_F(HostedRendezvousTest, withdrawal_of_all_that_comes_late_takes_nothing_that_is_newer) {
+  auto listener = PeerListener::open({.address = address}, clock).value();
+  std::map<MetadataName, Bytes> there;
+  bool is_busy = false;
+  listener->on_change([&](const Change& change) -> Status {
+    if (change.metadata) {
+      there[change.name] = *change.metadata;
+      return {};
+    }
+    if (is_busy) return error(Code::unavailable, "not now");
+    std::erase_if(there, [&](const auto& each) { return covers(change.name, each.first); });
+    return {};
+  });
+  const auto arrived = [&] {
+    listener->progress();
+    return guest->standing().pending == 0;
+  };
+  const MetadataName part("a", "part");
+  guest = HostedRendezvous::open({.address = address, .tls = {}, .hosts = false}, clock).value();
+  ASSERT_TRUE(guest->publish("a", as_bytes("full")).ok());
+  ASSERT_TRUE(soon(arrived));
+  is_busy = true;
+  ASSERT_TRUE(guest->withdraw("a").ok());
+  ASSERT_TRUE(guest->publish(part, as_bytes("part")).ok());
+  ASSERT_TRUE(soon([&] { return arrived(), there.contains(part); }));
+  is_busy = false;
+  ASSERT_TRUE(soon(arrived));
+  EXPECT_EQ(there, (std::map<MetadataName, Bytes>{{part, to_bytes("part")}}));
 }
 
 TEST_F(HostedRendezvousTest, guest_whose_host_is_gone_says_so) {
