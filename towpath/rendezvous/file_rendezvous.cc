@@ -237,7 +237,10 @@ std::size_t FileRendezvous::look_at(const std::string& file, std::map<std::strin
   const Change& change = left->change;
   if (file_of(change.name) != file) return 0;  // a copy, say, which nobody would fetch either
   const auto own = own_.find(change.name);
-  if (own != own_.end() && is_ours(change.name, own->second)) return 0;
+  if (own != own_.end() && is_ours(change.name, own->second)) {
+    known_.erase(file);  // what it took the place of was not withdrawn
+    return 0;
+  }
   known.name = change.name;
   now.emplace(file, known);
   return has_looked_ ? report(change) : 0;

@@ -99,6 +99,19 @@ TEST_F(FileRendezvousTest, watcher_hears_of_others_from_then_on) {
   EXPECT_EQ(there_->progress(), 0U);
 }
 
+TEST_F(FileRendezvousTest, name_that_is_published_from_here_after_another_is_not_seen_withdrawn) {
+  ASSERT_TRUE(here_->publish("a", as_bytes("1")).ok());
+  there_->watch(note());
+  ASSERT_TRUE(there_->publish("a", as_bytes("2")).ok());
+  clock_.advance(seconds(1));  // the next look
+  there_->progress();
+  EXPECT_THAT(seen_, ElementsAre());
+  ASSERT_TRUE(here_->publish("a", as_bytes("3")).ok());
+  clock_.advance(seconds(1));
+  there_->progress();
+  EXPECT_THAT(seen_, ElementsAre("a 3"));
+}
+
 TEST_F(FileRendezvousTest, relative_path_means_the_same_when_the_process_has_gone_elsewhere) {
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(directory_.path());
