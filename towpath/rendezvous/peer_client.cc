@@ -75,6 +75,7 @@ struct PeerClient::Request {
   Instant leave_at = Instant::never();  // for the next endpoint, if this one is not connected then
   Duration turn = kShortestTurn;
   Instant connect_at{0};  // not before
+  Status put_off;         // why a local address was not connected to, the last time
   Status closed;          // how the last one ended that was closed without a word
   Duration pause = kShortestPause;
 };
@@ -203,11 +204,13 @@ Result<std::optional<Bytes>> PeerClient::step(FetchId id, Request& request) {
   }
   if (!request.deadline.expired(*clock_)) return std::optional<Bytes>();
   if (!request.closed.ok()) return explain(request.address, request.closed);
-  return error(
-      Code::timed_out,
-      cat(net::to_string(request.address), request.connection ? " does not answer" : " is busy",
-          " about ", to_string(request.frame.name)),
-      "see whether that agent still makes progress, and whether a firewall stands between");
+  Status late =
+      error(Code::timed_out,
+            cat(net::to_string(request.address),
+                request.connection ? " does not answer" : " was not reached", " about ",
+                to_string(request.frame.name)),
+            "see whether that agent still makes progress, and whether a firewall stands between");
+  return request.put_off.ok() ? late : std::move(late).because(request.put_off);
 }
 
 Result<std::unique_ptr<sys::ByteStream>> PeerClient::reach(const Request& request) const {
@@ -224,6 +227,7 @@ Status PeerClient::connect(FetchId id, Request& request) {
   auto stream = reach(request);
   if (stream.code() == Code::exhausted && net::is_local(request.address)) {
     request.connect_at = clock_->now() + kConnectAgain;
+    request.put_off = stream.status();
     return {};
   }
   if (!stream.ok())
@@ -232,6 +236,7 @@ Status PeerClient::connect(FetchId id, Request& request) {
   TOWPATH_TRY(poller_.add((*stream)->fd(), id, {.readable = true, .writable = true}));
   request.connection.emplace(*std::move(stream), frame_limits(options_.max_metadata_bytes));
   request.watches_writable = true;
+  request.put_off = {};
   const bool is_only = request.endpoints.size() < 2;
   request.leave_at = is_only ? Instant::never() : clock_->now() + request.turn;
   request.turn = std::min(2 * request.turn, kLongestTurn);

@@ -17,6 +17,7 @@
 #include <towpath/run/eventually.h>
 #include <towpath/sys/temporary_directory.h>
 #include <towpath/sys/testing/child.h>
+#include <towpath/sys/testing/few_descriptors.h>
 
 namespace towpath::rendezvous {
 namespace {
@@ -215,13 +216,26 @@ TEST_F(PeerClientTest, full_queue_is_tried_again_until_the_deadline) {
   EXPECT_TRUE(answers.empty());
   clock.advance(seconds(1));
   EXPECT_EQ(answer(), Code::timed_out);
-  EXPECT_THAT(std::string(answers[0].status().message()), testing::HasSubstr("is busy"));
+  EXPECT_THAT(answers[0].status().to_string(), testing::HasSubstr("its backlog is full"));
   (void)accept();
   answers.clear();
   clock.advance(seconds(1));
   auto peer = accept();
   peer.write(encode({FrameKind::metadata, "a"}));
   EXPECT_EQ(answer(), Code::ok);
+}
+
+TEST_F(PeerClientTest, want_of_descriptors_is_waited_out_and_reported_as_what_it_is) {
+  fetch(Deadline::after(clock, seconds(1)));
+  {
+    const sys::testing::FewDescriptors none(0);
+    client->progress();
+    EXPECT_TRUE(answers.empty());
+    clock.advance(seconds(1));
+    EXPECT_EQ(answer(), Code::timed_out);
+  }
+  EXPECT_EQ(answers[0].status().cause().code(), Code::exhausted);
+  EXPECT_THAT(answers[0].status().to_string(), testing::HasSubstr("EMFILE"));
 }
 
 TEST_F(PeerClientTest, large_metadata_go_and_come_in_pieces) {
