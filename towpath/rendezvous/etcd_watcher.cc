@@ -9,7 +9,6 @@ namespace towpath::rendezvous::etcd {
 namespace {
 
 constexpr std::int64_t kKeysPerPage = 1000;
-constexpr std::size_t kMaxKeys = 100'000;
 
 }  // namespace
 
@@ -32,6 +31,13 @@ void Watcher::fail(const Status& why) {
   ends_.failed(why);
 }
 
+Status Watcher::too_many() const {
+  return error(
+      Code::out_of_range,
+      cat("more than ", ends_.most_keys, " metadata under ", printable(keys_.prefix(), 200)),
+      "give each job a namespace of its own");
+}
+
 // All pages as they were at the revision of the first.
 void Watcher::list_from(const std::string& key) {
   call_ = client_.call(range({.key = key,
@@ -47,11 +53,7 @@ void Watcher::listed(const Result<std::string>& body) {
   if (!page.ok()) return fail(page.status());
   if (revision_ == 0) revision_ = page->revision;
   for (const KeyValue& pair : page->pairs) listing_.insert_or_assign(pair.key, known_of(pair));
-  if (listing_.size() > kMaxKeys)
-    return fail(
-        error(Code::out_of_range,
-              cat("more than ", kMaxKeys, " metadata under ", printable(keys_.prefix(), 200)),
-              "give each job a namespace of its own"));
+  if (listing_.size() > ends_.most_keys) return fail(too_many());
   if (page->more && !page->pairs.empty()) return list_from(page->pairs.back().key + '\0');
   reconcile();
   open_stream(revision_ + 1);
@@ -97,6 +99,7 @@ void Watcher::open_stream(std::int64_t revision) {
 Status Watcher::hear(std::string_view line) {
   TOWPATH_TRY(const WatchReply reply, parse_watch(line));
   for (const Event& event : reply.events) apply(event);
+  if (known_.size() > ends_.most_keys) return too_many();
   if (!reply.ended) {
     ends_.answered();
     return {};

@@ -28,6 +28,7 @@ struct WatcherEnds {
   /// How long what a break has swallowed may be missing before it counts as withdrawn: an etcd that
   /// has forgotten all is notified again by those who live.
   Duration grace;
+  std::size_t most_keys = 100'000;  ///< that it knows at a time; with more it fails
 };
 
 class Watcher {
@@ -73,6 +74,7 @@ class Watcher {
   Known known_of(const KeyValue& pair) const {
     return {pair.mod_revision, pair.lease, ends_.is_mine(pair.lease)};
   }
+  Status too_many() const;
   void fail(const Status& why);
 
   Client& client_;

@@ -60,6 +60,7 @@ class EtcdWatcherTest : public testing::Test {
   const Keys keys = Keys::in("/t").value();
   const ManualClock clock;
   std::vector<std::string> seen;
+  Status failed;
   Watcher watcher{*client,
                   keys,
                   clock,
@@ -70,8 +71,9 @@ class EtcdWatcherTest : public testing::Test {
                                             change.metadata ? as_text(*change.metadata) : "gone"));
                        },
                    .answered = [] {},
-                   .failed = [](const Status&) {},
-                   .grace = std::chrono::seconds(1)}};
+                   .failed = [this](const Status& why) { failed = why; },
+                   .grace = std::chrono::seconds(1),
+                   .most_keys = 3}};
 };
 
 TEST_F(EtcdWatcherTest, what_is_known_already_is_not_reported_again) {
@@ -122,6 +124,23 @@ TEST_F(EtcdWatcherTest, value_that_is_read_late_is_not_reported_after_a_newer_on
   say(stream, pair("c", 23, "last"));
   ASSERT_TRUE(soon([&] { return seen.back() == "c last"; }));
   EXPECT_THAT(seen, ElementsAre("a newest", "b other", "c last"));
+}
+
+// A process that may write to an etcd may make any number of keys there, also while it is watched.
+TEST_F(EtcdWatcherTest, keys_are_bounded_in_the_listing_and_in_the_stream) {
+  const std::string two = cat(pair("a", 7), ",", pair("b", 8));
+  const Request stream = begin(10, two);
+  say(stream, pair("c", 11, "third"));
+  ASSERT_TRUE(soon([&] { return !seen.empty(); }));
+  EXPECT_TRUE(watcher.is_streaming());
+  say(stream, pair("d", 12, "fourth"));
+  ASSERT_TRUE(soon([&] { return watcher.is_off(); }));
+  EXPECT_EQ(failed.code(), Code::out_of_range) << failed.to_string();
+  failed = {};
+  watcher.start();
+  gateway.reply(next("/v3/kv/range"), pairs(12, cat(two, ",", pair("c", 11), ",", pair("d", 12))));
+  ASSERT_TRUE(soon([&] { return watcher.is_off(); }));
+  EXPECT_THAT(failed.to_string(), HasSubstr("more than 3 metadata under /t/"));
 }
 
 }  // namespace
