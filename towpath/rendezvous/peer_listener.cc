@@ -181,7 +181,7 @@ void PeerListener::serve(std::uint64_t id) {
   const Status status = exchange(client);
   buffered_bytes_ += client.connection.buffered_bytes();
   buffered_bytes_ -= buffered_before;
-  if (status.code() == Code::peer_lost) return forget(found);
+  if (status.code() == Code::peer_lost || status.code() == Code::unavailable) return forget(found);
   if (status.code() == Code::denied) {
     refuse(status, counts_.denied);
     return forget(found);

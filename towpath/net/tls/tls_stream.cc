@@ -284,7 +284,8 @@ Status TlsStream::after(int returned) {
   switch (SSL_get_error(ssl_, returned)) {
     case SSL_ERROR_WANT_READ: waits_for_input_ = true; return {};
     case SSL_ERROR_WANT_WRITE: return {};
-    case SSL_ERROR_ZERO_RETURN: ended_ = true; return {};
+    // Also of a stream below that failed: OpenSSL cannot distinguish that from its end.
+    case SSL_ERROR_ZERO_RETURN: ended_ = true; return broken_;
     default: break;
   }
   if (broken_.ok() && !ended_) broken_ = failed();

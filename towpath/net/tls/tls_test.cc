@@ -26,7 +26,10 @@ class Wire final : public sys::ByteStream {
  public:
   Wire(Stream inner, std::string& seen, std::size_t flip = SIZE_MAX)
       : inner_(std::move(inner)), seen_(&seen), flip_(flip) {}
-  Result<Read> read_some(ByteSpan into) override { return inner_->read_some(into); }
+  Result<Read> read_some(ByteSpan into) override {
+    TOWPATH_TRY(unreadable_);
+    return inner_->read_some(into);
+  }
   Result<std::size_t> write_some(ConstByteSpan from) override {
     if (is_cut_) return error(Code::peer_lost, "cut");
     Bytes bytes(from.begin(), from.end());
@@ -41,8 +44,11 @@ class Wire final : public sys::ByteStream {
   void flip_next() { flip_ = seen_->size() + 8; }
   // Nothing more is written; what comes the other way still does.
   void cut() { is_cut_ = true; }
+  // Nothing more comes.
+  void fail_reads(Status why) { unreadable_ = std::move(why); }
 
  private:
+  Status unreadable_;
   bool is_cut_ = false;
   Stream inner_;
   std::string* seen_;
@@ -193,6 +199,23 @@ TEST(TlsTest, stream_that_cannot_be_written_ends_a_handshake) {
   const Stream client = TlsContext::from_token(token())->client(std::move(wire), "host");
   Bytes into(100);
   EXPECT_EQ(client->read_some(into).code(), Code::peer_lost);
+}
+
+TEST(TlsTest, stream_that_cannot_be_read_any_more_says_why_and_has_not_ended) {
+  const Status why = error(Code::unavailable, "the connection timed out");
+  for (const bool in_handshake : {true, false}) {
+    std::string seen;
+    auto [near, far] = sys::make_memory_streams();
+    auto wire = std::make_unique<Wire>(std::move(near), seen);
+    Wire& broken = *wire;
+    Talk talk(TlsContext::from_token(token())->client(std::move(wire), "host"),
+              TlsContext::from_token(token())->server(std::move(far)));
+    if (!in_handshake) talk.send("heard");
+    broken.fail_reads(why);
+    Bytes into(100);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(talk.from->read_some(into).status(), why);
+    EXPECT_EQ(talk.from->write_some(as_bytes("hello")).status(), why);
+  }
 }
 
 // Counts the messages about keys that a side writes.
