@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdio>
 #include <utility>
@@ -29,6 +30,19 @@ Code code_of(CURLcode failed) {
     case CURLE_OUT_OF_MEMORY: return Code::exhausted;
     default: return Code::unavailable;
   }
+}
+
+// A server of TLS 1.3 refuses a client's certificate, or that there is none, when the handshake is
+// over for the client: to libcurl it is a failure to read, which OpenSSL has words for.
+bool is_refused_certificate(CURLcode failed, std::string_view why) {
+  if (failed != CURLE_RECV_ERROR && failed != CURLE_SEND_ERROR) return false;
+  const std::size_t alert = why.find(" alert ");
+  return alert != std::string_view::npos &&
+         std::ranges::any_of(
+             std::array<std::string_view, 3>{"certificate", "unknown ca", "access denied"},
+             [&](std::string_view words) {
+               return why.find(words, alert) != std::string_view::npos;
+             });
 }
 
 std::string_view hint_of(Code code) {
@@ -259,7 +273,7 @@ Result<HttpResponse> HttpExchange::outcome(CURLcode code) {
   if (code == CURLE_OK && !body_began_) (void)begin_body();  // there was none
   if (!failure_.ok()) return failure_;
   if (code != CURLE_OK) {
-    const Code ours = code_of(code);
+    const Code ours = is_refused_certificate(code, why_.data()) ? Code::denied : code_of(code);
     return error(ours,
                  cat(request_.method, " ", printable(request_.url, 200), ": ",
                      why_[0] != '\0' ? why_.data() : curl_easy_strerror(code)),

@@ -12,6 +12,8 @@
 #include <towpath/net/base64.h>
 #include <towpath/net/http.h>
 #include <towpath/net/listener.h>
+#include <towpath/net/tls/test_authorities.h>
+#include <towpath/net/tls/tls_context.h>
 #include <towpath/run/eventually.h>
 #include <towpath/run/poller.h>
 #include <towpath/sys/byte_stream.h>
@@ -360,6 +362,27 @@ TEST(Base64Test, known_texts_both_ways) {
   for (const char* bad :
        {"Zg=", "Zg", "Z===", "====", "Zh==", "Zm9=", "Zg==Zg==", "Z g=", "Zm9v\n"})
     EXPECT_EQ(from_base64(bad).code(), Code::corrupt) << bad;
+}
+
+TEST_F(HttpTest, server_that_asks_for_a_certificate_and_is_shown_none_denies) {
+  if (const std::string why = TestAuthorities::why_not(); !why.empty()) GTEST_SKIP() << why;
+  const TestAuthorities authorities;
+  const auto tls =
+      TlsContext::from_certificates(authorities.issue("server", "ca", "IP:127.0.0.1")).value();
+  client = HttpClient::open({.tls = {.authority_file = authorities.file("ca.pem")}}).value();
+  send({.url = cat("https", url().substr(4))});
+  Bytes into(4096);
+  EXPECT_TRUE(eventually([&] {
+    client->progress();
+    if (server) {
+      (void)server->read_some(into);
+    } else if (sys::Fd fd = listener->accept().value()) {
+      server = tls->server(sys::make_socket_stream(std::move(fd)));
+    }
+    return !answers.empty();
+  }));
+  ASSERT_FALSE(answers.empty());
+  EXPECT_EQ(answers.back().code(), Code::denied) << answers.back().status().to_string();
 }
 
 }  // namespace
