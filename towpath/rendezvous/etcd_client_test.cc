@@ -181,8 +181,26 @@ TEST_F(EtcdEndpointsTest, lease_is_kept_at_the_next_endpoint_while_it_lives) {
   EXPECT_THAT(next(second, "/v3/lease/keepalive").body, testing::HasSubstr(R"("7")"));
 }
 
+constexpr std::string_view kNone = R"({"header":{"revision":"5"}})";
+
+TEST_F(EtcdEndpointsTest, trouble_of_an_agent_that_only_watches_is_over_when_its_stream_is_heard) {
+  here = EtcdRendezvous::open({.client = {.endpoints = {first.url()}},
+                               .lease_ttl = std::chrono::hours(1),
+                               .farewell_timeout = Duration::zero()},
+                              clock)
+             .value();
+  here->watch([](const Change&) {});
+  first.reply(next(first, "/v3/kv/range"), R"({"error":"etcdserver: permission denied","code":7})",
+              403);
+  ASSERT_TRUE(soon([&] { return here->standing().trouble.code() == Code::denied; }));
+  first.reply(next(first, "/v3/kv/range"), kNone);
+  const auto stream = next(first, "/v3/watch");
+  first.begin_stream(stream);
+  first.say(stream, cat(kCreated, "\n"));
+  EXPECT_TRUE(soon([&] { return here->standing().trouble.ok(); }));
+}
+
 TEST_F(EtcdEndpointsTest, an_agent_that_only_watches_goes_on_where_etcd_answers) {
-  constexpr std::string_view kNone = R"({"header":{"revision":"5"}})";
   here->watch([](const Change&) {});
   first.reply(next(first, "/v3/kv/range"), kNone);
   const auto stream = next(first, "/v3/watch");

@@ -50,7 +50,7 @@ EtcdRendezvous::EtcdRendezvous(EtcdOptions options, etcd::Keys keys, const Clock
       watcher_(*client_, keys_, clock,
                {.is_mine = [this](etcd::LeaseId lease) { return past_leases_.contains(lease); },
                 .report = [this](Change change) { heard(std::move(change)); },
-                .answered = [this] { reached(); },
+                .answered = [this] { watched(); },
                 .failed = [this](const Status& why) { failed(why); },
                 .grace = Duration(options_.lease_ttl)}) {}
 
@@ -350,6 +350,12 @@ void EtcdRendezvous::worked() {
 void EtcdRendezvous::reached() {
   probe_at_ = clock_->now() + Duration(options_.lease_ttl) / 3;
   if (is_out_of_reach(trouble_.code())) recover();
+}
+
+// By the stream: that is all that is wanted of etcd where nothing is published from here.
+void EtcdRendezvous::watched() {
+  reached();
+  if (entries_.empty()) worked();
 }
 
 void EtcdRendezvous::recover() {

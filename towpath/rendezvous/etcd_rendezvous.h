@@ -121,6 +121,7 @@ class EtcdRendezvous final : public Rendezvous {
   void failed(const Status& why);
   void worked();
   void reached();
+  void watched();
   void recover();
   void say_farewell();
   void arm_timer();
