@@ -197,7 +197,8 @@ class MessageEndpoint {
   virtual Status send_room(DeviceStagingBuffer& room, std::uint64_t offset, std::uint64_t bytes,
                            std::optional<unsigned> into);
   /// Copies what has not left of `rest`, so that nobody looks at it any more; harmless after its
-  /// done().
+  /// done(). Where there is no memory for that, all that has not left is dropped, and the endpoint
+  /// is of no use any more: on_broken() reports it.
   virtual void copy(BodySource& rest) = 0;
   /// The other side has proven itself: from now on messages of every size are taken from it.
   virtual void admit() {}

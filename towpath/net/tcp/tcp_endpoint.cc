@@ -1,3 +1,4 @@
+#include <new>
 #include <utility>
 
 #include <linux/sockios.h>
@@ -167,6 +168,13 @@ Status TcpEndpoint::send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest
   note_unsendable(std::move(sent));
   watch_room();
   return {};
+}
+
+void TcpEndpoint::copy(BodySource& rest) noexcept {
+  try {
+    note_unsendable(sender_.copy(rest));
+  } catch (const std::bad_alloc&) {  // it breaks with the next event
+  }
 }
 
 }  // namespace towpath::net

@@ -56,7 +56,7 @@ class TcpEndpoint final : public MessageEndpoint,
   bool has_arrived() const noexcept override;
   Status send(std::unique_ptr<MessageBuffer> buffer, BodySource* rest, std::uint64_t rest_bytes,
               std::optional<unsigned> into) override;
-  void copy(BodySource& rest) override { sender_.copy(rest); }
+  void copy(BodySource& rest) noexcept override;
   void admit() override;
   std::string path() const override { return path_; }
   std::string_view host() const noexcept override { return host_; }

@@ -1,6 +1,7 @@
 // What a TcpEndpoint does with a stream that holds back what its socket no longer has.
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,20 @@ class Holding final : public sys::ByteStream {
 
  private:
   const sys::Fd socket_;
+};
+
+/// There is no memory to copy it to.
+struct Uncopied final : BodySource {
+  std::size_t parts(std::span<ConstByteSpan> into) override {
+    into.front() = as_bytes(text);
+    return 1;
+  }
+  void left(std::uint64_t) override {}
+  void copy_out(ByteSpan) override { throw std::bad_alloc(); }
+  void done() override { ++done_calls; }
+
+  const std::string text = std::string(100, 'b');
+  int done_calls = 0;
 };
 
 struct Counter final : MessageListener {
@@ -191,6 +206,23 @@ TEST_F(TcpEndpointTest, rest_of_an_endpoint_that_is_gone_is_nobodys) {
   (void)loop_.turn();
   EXPECT_FALSE(loop_.turn());
   EXPECT_EQ(listener_.heard, heard);
+}
+
+// Else the owner of memory that is taken back would have to keep it, or end the process.
+TEST_F(TcpEndpointTest, body_for_whose_copy_there_is_no_memory_is_dropped_with_the_connection) {
+  stream_->is_full = true;
+  ASSERT_TRUE(send().ok());
+  Uncopied body;
+  auto buffer = buffers_.take();
+  buffer->size = 10;
+  ASSERT_TRUE(endpoint_->send(std::move(buffer), &body, body.text.size(), {}).ok());
+  EXPECT_EQ(body.done_calls, 0);
+  endpoint_->copy(body);
+  EXPECT_EQ(body.done_calls, 1);
+  EXPECT_EQ(endpoint_->unsent(), 0U);
+  EXPECT_TRUE(listener_.broken.ok()) << "not from inside";
+  EXPECT_TRUE(loop_.turn());
+  EXPECT_EQ(listener_.broken.code(), Code::peer_lost);
 }
 
 }  // namespace

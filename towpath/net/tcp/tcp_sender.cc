@@ -13,8 +13,11 @@ constexpr std::uint64_t kLeavePerCall = 1024 * 1024;
 
 }  // namespace
 
-TcpSender::~TcpSender() {
+TcpSender::~TcpSender() { drop_all(); }
+
+void TcpSender::drop_all() {
   for (Unsent& message : unsent_) put_away(message);
+  unsent_.clear();
 }
 
 std::uint64_t TcpSender::unsent_bytes() const noexcept {
@@ -119,9 +122,16 @@ Status TcpSender::leave_at_once(sys::ByteStream& stream) {
   return left;
 }
 
-void TcpSender::copy(BodySource& rest) {
+Status TcpSender::copy(BodySource& rest) {
   const auto found = std::ranges::find(unsent_, &rest, &Unsent::rest);
-  if (found != unsent_.end()) copy_rest(*found);
+  if (found == unsent_.end()) return {};
+  try {
+    copy_rest(*found);
+    return {};
+  } catch (const std::bad_alloc&) {  // a message that has left in part cannot be left out
+    drop_all();
+    return no_memory_;
+  }
 }
 
 }  // namespace towpath::net

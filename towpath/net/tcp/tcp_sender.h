@@ -31,7 +31,9 @@ class TcpSender {
   Status leave_all(sys::ByteStream& stream);
   /// Bytes that have left so far.
   std::uint64_t left_bytes() const noexcept { return left_bytes_; }
-  void copy(BodySource& rest);
+  /// As MessageEndpoint::copy(). Errors: exhausted (no memory): all that waited was dropped, and
+  /// nothing can be sent any more.
+  Status copy(BodySource& rest);
   /// As send() does after an error.
   void drop(std::unique_ptr<MessageBuffer> buffer, BodySource* rest);
 
@@ -54,6 +56,7 @@ class TcpSender {
   /// So that nobody looks at its `rest` any more.
   void copy_rest(Unsent& message);
   void put_away(Unsent& message);
+  void drop_all();
 
   MessageBuffers& buffers_;
   std::deque<Unsent> unsent_;
