@@ -85,7 +85,7 @@ void InProcess::watch(ChangeSeen seen) {
   seen_ = std::move(seen);
   const run::MutexLock lock(directory_->mutex_);
   mailbox_.watching = static_cast<bool>(seen_);
-  if (!mailbox_.watching) mailbox_.changes.clear();
+  mailbox_.changes.clear();  // they were made before
 }
 
 std::size_t InProcess::progress() {

@@ -209,6 +209,19 @@ TEST(InProcessTest, watcher_hears_of_others_but_not_of_itself) {
   EXPECT_EQ(there->progress(), 0U);
 }
 
+TEST(InProcessTest, watcher_that_replaces_another_hears_what_comes_after_it) {
+  auto directory = std::make_shared<Directory>();
+  auto here = InProcess::open(directory).value();
+  auto there = InProcess::open(directory).value();
+  Seen before, seen;
+  there->watch(note_in(before));
+  ASSERT_TRUE(here->publish("a", as_bytes("1")).ok());
+  there->watch(note_in(seen));
+  ASSERT_TRUE(here->publish("b", as_bytes("2")).ok());
+  there->progress();
+  EXPECT_EQ(seen, (Seen{{"b", "2"}}));
+}
+
 TEST(InProcessTest, part_that_was_withdrawn_with_all_is_not_seen_after_it) {
   auto directory = std::make_shared<Directory>();
   auto here = InProcess::open(directory).value();
