@@ -182,8 +182,8 @@ Result<OpenedMetadata> open_metadata(ConstByteSpan bytes) {
       wire::decode(wire::Decoder(message.payload, kMetadataSchema),
                    [&](const Field& field) { return decode_metadata_field(field, opened); }));
   const AgentIdentity& identity = opened.metadata.identity;
-  if (identity.name.empty() || identity.incarnation == 0)
-    return error(Code::corrupt, "metadata without a name or an incarnation");
+  if (identity.name.empty() || identity.incarnation == 0 || opened.metadata.generation == 0)
+    return error(Code::corrupt, "metadata without a name, an incarnation or a generation");
   return opened;
 }
 

@@ -28,7 +28,7 @@ struct AgentMetadata {
   };
 
   AgentIdentity identity;
-  std::uint64_t generation = 0;  ///< grows with each change of the agent's registrations
+  std::uint64_t generation = 0;  ///< not 0; grows with each change of the agent's registrations
   bool partial = false;          ///< adds to what is known; a full metadata replaces it
   std::vector<Backend> backends;
   std::vector<Region> regions;

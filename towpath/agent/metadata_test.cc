@@ -47,6 +47,7 @@ TEST(AgentMetadataTest, what_makes_no_sense_is_refused) {
   };
   EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.identity.incarnation = 0; }),
             Code::corrupt);
+  EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.generation = 0; }), Code::corrupt);
   EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.identity.name.clear(); }), Code::corrupt);
   EXPECT_EQ(code([](AgentMetadata& metadata) { metadata.identity.name.resize(20000); }),
             Code::out_of_range);

@@ -250,7 +250,8 @@ Bytes catalogue_of(const std::string& engine, const kv::CacheShare& share) {
                                        .agent = identity,
                                        .regions = {{0, layer_bytes}, {layer_bytes, layer_bytes}}};
   const blockcopy::LayoutPackage package{
-      .metadata = agent::encode(agent::AgentMetadata{.identity = identity}).value(),
+      .metadata =
+          agent::encode(agent::AgentMetadata{.identity = identity, .generation = 1}).value(),
       .layouts = {{.id = 1, .tier = "host", .layout = layout::encode(cache).value()}}};
   return kv::encode(kv::Catalogue{.name_space = share.name_space,
                                   .package = blockcopy::encode(package).value(),
