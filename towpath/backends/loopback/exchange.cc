@@ -74,25 +74,23 @@ Status Endpoint::deliver(const Endpoint& sender, ConstByteSpan message) {
   return {};
 }
 
-bool Endpoint::take(std::uint64_t after, Message& next) {
+bool Endpoint::find_next(std::uint64_t after, Waiting& next) {
   run::MutexLock lock(mutex_);
   auto found = inbox_.upper_bound(after);
   while (found != inbox_.end() && found->second.messages.empty()) found = inbox_.erase(found);
   if (found == inbox_.end()) return false;
-  Queue& queue = found->second;
-  next = {found->first, queue.from, std::move(queue.messages.front())};
-  queue.messages.pop_front();
-  queue.bytes -= next.message.size();
-  if (queue.messages.empty()) inbox_.erase(found);
+  const Queue& queue = found->second;
+  next = {found->first, &queue.from, &queue.messages.front()};
   return true;
 }
 
-void Endpoint::put_back(Message next) {
+void Endpoint::pop(const Waiting& delivered) noexcept {
   run::MutexLock lock(mutex_);
-  Queue& queue = inbox_[next.sender];
-  queue.from = std::move(next.from);
-  queue.bytes += next.message.size();
-  queue.messages.push_front(std::move(next.message));
+  const auto found = inbox_.find(delivered.sender);
+  Queue& queue = found->second;
+  queue.bytes -= queue.messages.front().size();
+  queue.messages.pop_front();
+  if (queue.messages.empty()) inbox_.erase(found);
 }
 
 // ---- Life

@@ -71,10 +71,11 @@ class Record : public backend::RegisteredRegion {
 inline constexpr std::size_t kMaxQueuedMessages = 1024;
 inline constexpr std::size_t kMaxQueuedBytes = 4 * 1024 * 1024;
 
-struct Message {
+/// A message that waits, as it lies in an inbox.
+struct Waiting {
   std::uint64_t sender = 0;  ///< endpoint number
-  AgentIdentity from;
-  Bytes message;
+  const AgentIdentity* from = nullptr;
+  const Bytes* message = nullptr;
 };
 
 class Endpoint {
@@ -95,10 +96,12 @@ class Endpoint {
   /// Puts a message into the inbox and wakes. Errors: exhausted (the sender's share is full),
   /// peer_lost (closed).
   Status deliver(const Endpoint& sender, ConstByteSpan message);
+  // For the endpoint's own backend alone: what it looks at stays where it is until pop() or
+  // close().
   /// The first message of the next sender behind `after` (by number, without wrapping).
-  bool take(std::uint64_t after, Message& next);
-  /// The message becomes its sender's first again.
-  void put_back(Message next);
+  bool find_next(std::uint64_t after, Waiting& next);
+  /// It was delivered.
+  void pop(const Waiting& delivered) noexcept;
 
   /// Whoever has a connection to this endpoint wants to be woken when it closes.
   void add_watcher(std::weak_ptr<Endpoint> watcher);

@@ -86,18 +86,22 @@ TEST_F(ExchangeTest, inbox_is_bounded_by_number_and_by_bytes) {
   EXPECT_EQ(b->deliver(*c, as_bytes("x")).code(), Code::exhausted);
 }
 
-TEST_F(ExchangeTest, message_put_back_comes_first_again) {
+TEST_F(ExchangeTest, a_message_waits_until_it_is_popped) {
   const auto a = open("a");
   const auto b = open("b");
   ASSERT_TRUE(b->deliver(*a, as_bytes("1")).ok());
   ASSERT_TRUE(b->deliver(*a, as_bytes("2")).ok());
-  Message next;
-  ASSERT_TRUE(b->take(0, next));
-  b->put_back(std::move(next));
-  ASSERT_TRUE(b->take(0, next));
-  EXPECT_EQ(as_text(next.message), "1");
-  EXPECT_EQ(next.from.name, "a");
-  EXPECT_FALSE(b->take(a->id(), next));
+  Waiting next;
+  ASSERT_TRUE(b->find_next(0, next));
+  EXPECT_FALSE(b->find_next(a->id(), next));
+  ASSERT_TRUE(b->find_next(0, next));
+  EXPECT_EQ(as_text(*next.message), "1");
+  EXPECT_EQ(next.from->name, "a");
+  b->pop(next);
+  ASSERT_TRUE(b->find_next(0, next));
+  EXPECT_EQ(as_text(*next.message), "2");
+  b->pop(next);
+  EXPECT_FALSE(b->find_next(0, next));
 }
 
 TEST_F(ExchangeTest, closing_wakes_watchers) {

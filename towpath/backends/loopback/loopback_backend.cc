@@ -172,21 +172,21 @@ Status LoopbackBackend::notify(Connection& connection, ConstByteSpan message) {
 bool LoopbackBackend::deliver_messages() {
   refused_.clear();
   std::size_t delivered = 0;
-  Message next;
+  Waiting next;
   // Around the senders, a message each, until one whole round brought nothing.
   for (int idle_rounds = 0; delivered < kMessagesPerCall && idle_rounds < 2;) {
-    if (!endpoint_->take(turn_, next)) {
+    if (!endpoint_->find_next(turn_, next)) {
       turn_ = 0;
       ++idle_rounds;
       continue;
     }
     turn_ = next.sender;
     if (std::ranges::count(refused_, next.sender) > 0 ||
-        !events_.on_notification(next.from, next.message)) {
+        !events_.on_notification(*next.from, *next.message)) {
       refused_.push_back(next.sender);
-      endpoint_->put_back(std::move(next));
       continue;
     }
+    endpoint_->pop(next);
     ++delivered;
     idle_rounds = 0;
   }
