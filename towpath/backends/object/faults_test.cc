@@ -226,6 +226,19 @@ TEST_F(ObjectFaultsTest, completion_that_fails_after_its_200_is_no_success) {
   EXPECT_THAT(outcome.status.to_string(), HasSubstr("InvalidPart"));
 }
 
+TEST_F(ObjectFaultsTest, completion_whose_answer_was_lost_is_not_said_to_be_an_abort) {
+  open(kParts);
+  proxy->choose = [met = 0](const std::string& head, std::size_t) mutable -> Fault {
+    if (!head.starts_with("POST") || head.find("uploadId=") == std::string::npos) return {};
+    return met++ == 0 ? Fault{.kind = Fault::cut} : Fault::busy(404, "NoSuchUpload");
+  };
+  const auto outcome = write({segment(object("a", kMiB), 0, kMiB)});
+  EXPECT_EQ(outcome.status.code(), Code::unavailable) << outcome.status.to_string();
+  EXPECT_THAT(outcome.status.to_string(),
+              AllOf(HasSubstr("completed and its answer lost, or it was aborted"),
+                    HasSubstr("NoSuchUpload"), Not(HasSubstr("aborted meanwhile"))));
+}
+
 TEST_F(ObjectFaultsTest, completion_that_says_200_and_nothing_more_is_no_success) {
   open(kParts);
   for (const std::string body :

@@ -22,6 +22,17 @@ Status check_completed(const net::HttpResponse& response) {
       .because(xml.status());
 }
 
+/// A store that forgot the upload may have completed it: where the answer to that is lost, the
+/// completion is asked for again, by us or by libcurl.
+Status why_not_completed(const Status& why) {
+  if (why.code() != Code::not_found) return why;
+  return error(Code::unavailable,
+               cat("the upload was completed and its answer lost, or it was aborted; ",
+                   why.message()),
+               "see whether the object is in place (a query), or post again")
+      .because(why.cause());
+}
+
 }  // namespace
 
 std::uint64_t part_size(std::uint64_t size_bytes, std::uint64_t part_bytes) {
@@ -184,7 +195,8 @@ void Writer::complete(Place place) {
              .headers = {kXml},
              .body = completion_of(place->tags)},
             [this, place](const Result<net::HttpResponse>& response) {
-              const Status outcome = response.ok() ? check_completed(*response) : response.status();
+              const Status outcome =
+                  response.ok() ? check_completed(*response) : why_not_completed(response.status());
               if (!outcome.ok())
                 abort_upload(asks_.client(), counters_, log_, place->share->object->name(),
                              place->id);
