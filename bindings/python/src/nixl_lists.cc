@@ -102,6 +102,14 @@ void append(List& list, const py::object& source) {
   list.items.change().push_back(std::move(item));
 }
 
+// Read first: that may run code which changes the list.
+template <typename List>
+void replace(List& list, std::int64_t index, const py::object& source) {
+  typename List::Item item;
+  read(source, item);
+  list.items.change()[position(list, index)] = std::move(item);
+}
+
 template <typename List>
 void remove(List& list, std::int64_t index) {
   auto& items = list.items.change();
@@ -169,10 +177,7 @@ py::class_<List> bind(py::module_& module, const char* name, const char* says) {
            [](const List& self, std::int64_t index) {
              return write((*self.items)[position(self, index)]);
            })
-      .def("__setitem__",
-           [](List& self, std::int64_t index, const py::object& item) {
-             read(item, self.items.change()[position(self, index)]);
-           })
+      .def("__setitem__", &replace<List>)
       .def("addDesc", &append<List>, py::arg("desc"))
       .def("append", &append<List>, py::arg("desc"))
       .def("remDesc", &remove<List>, py::arg("index"))

@@ -177,3 +177,19 @@ def test_a_table_of_strides_is_for_prepared_lists_alone(two, log_lines):
         with pytest.raises(TypeError):
             two.mine.register_memory(rows, memory_type)
     assert log_lines and all("a table of 5 columns" in line for line in log_lines)
+
+
+@pytest.mark.parametrize("kind, rest", [(bind.nixlXferDList, ()), (bind.nixlRegDList, (b"",)),
+                                        (bind.nixlRemoteDList, ("a",))])
+def test_a_number_that_changes_the_list_it_is_read_for_is_put_into_the_changed_one(kind, rest):
+    descs = kind(bind.DRAM_SEG, [(1, 1, 0, *rest)])
+
+    class Growing:
+
+        def __index__(self):
+            for _ in range(10000):
+                descs.append((2, 2, 0, *rest))
+            return 7
+
+    descs[0] = (Growing(), 1, 0, *rest)
+    assert descs[0] == (7, 1, 0, *rest) and len(descs) == 10001
