@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include <towpath/core/format.h>
 
@@ -110,10 +112,19 @@ void replace(List& list, std::int64_t index, const py::object& source) {
   list.items.change()[position(list, index)] = std::move(item);
 }
 
+// What goes stays until the list is whole again: the end of an owner may run code which changes it.
 template <typename List>
 void remove(List& list, std::int64_t index) {
   auto& items = list.items.change();
-  items.erase(items.begin() + static_cast<std::ptrdiff_t>(position(list, index)));
+  const auto place = items.begin() + static_cast<std::ptrdiff_t>(position(list, index));
+  [[maybe_unused]] const typename List::Item gone = std::move(*place);
+  items.erase(place);
+}
+
+template <typename List>
+void clear(List& list) {
+  [[maybe_unused]] const std::vector<typename List::Item> gone =
+      std::exchange(list.items.change(), {});
 }
 
 // What a registration list says besides does not count, as in NIXL.
@@ -182,7 +193,7 @@ py::class_<List> bind(py::module_& module, const char* name, const char* says) {
       .def("append", &append<List>, py::arg("desc"))
       .def("remDesc", &remove<List>, py::arg("index"))
       .def("index", &index_of<List>, py::arg("desc"))
-      .def("clear", [](List& self) { self.items.change().clear(); })
+      .def("clear", &clear<List>)
       .def("__eq__",
            [](const List& self, const py::object& other) -> py::object {
              if (!py::isinstance<List>(other))

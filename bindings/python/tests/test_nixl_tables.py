@@ -193,3 +193,20 @@ def test_a_number_that_changes_the_list_it_is_read_for_is_put_into_the_changed_o
 
     descs[0] = (Growing(), 1, 0, *rest)
     assert descs[0] == (7, 1, 0, *rest) and len(descs) == 10001
+
+
+@pytest.mark.parametrize("change", [lambda descs: descs.remDesc(0), lambda descs: descs.clear()])
+def test_an_owner_that_changes_the_list_at_its_end_finds_it_whole(change):
+    descs = bind.nixlRegDList(bind.DRAM_SEG, [(number, 1, 0, b"x" * 50) for number in range(100)])
+
+    class Owner:
+
+        def __del__(self):
+            for _ in range(10000):
+                descs.append((2, 2, 0, b"m" * 100))
+
+    descs.own(0, Owner())
+    change(descs)
+    kept = [*descs]
+    assert kept[-10000:] == [(2, 2, 0, b"m" * 100)] * 10000
+    assert kept[:-10000] in ([], [(number, 1, 0, b"x" * 50) for number in range(1, 100)])
