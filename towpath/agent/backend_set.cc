@@ -36,7 +36,7 @@ Result<std::unique_ptr<BackendInstance>> BackendSet::make(std::string_view type,
                   type, {.self = context_.self,
                          .clock = &context_.clock,
                          .events = instance.get(),
-                         .log = &context_.sink(),
+                         .log = &context_.sink,
                          .metrics = options.meter != nullptr ? &options.meter->metrics() : nullptr,
                          .params = params}));
   if (instance->backend->capabilities().reaches_peers())

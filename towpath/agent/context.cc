@@ -6,8 +6,8 @@
 namespace towpath::agent {
 
 AgentContext::AgentContext(const AgentOptions& given, AgentIdentity identity)
-    : options(given), self(std::move(identity)), clock(*given.clock) {
-  log = telemetry::Log(sink(), clock, cat("agent ", printable(self.name)));
+    : options(given), self(std::move(identity)), clock(*given.clock), sink(given.log) {
+  log = telemetry::Log(sink, clock, cat("agent ", printable(self.name)));
 }
 
 Status AgentContext::check_own() const {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include <towpath/agent/options.h>
+#include <towpath/run/mutex.h>
 #include <towpath/sys/fork_mark.h>
 #include <towpath/telemetry/log.h>
 
@@ -15,13 +16,35 @@ namespace towpath::agent {
 
 class AgentCore;
 
+/// The sink that the agent was given, until its end. Handles, and with them logs, may outlive the
+/// agent, and then the sink and the clock: a log asks here whether a line is wanted, and looks at
+/// neither afterwards. Thread: any; its lock is a leaf.
+class SinkUntilEnd final : public telemetry::EventSink {
+ public:
+  /// Null: nothing is wanted.
+  explicit SinkUntilEnd(telemetry::EventSink* given) noexcept : given_(given) {}
+  void emit(const telemetry::Event& event) noexcept override {
+    run::MutexLock lock(mutex_);
+    if (given_ != nullptr) given_->emit(event);
+  }
+  bool wants(telemetry::Level level) const noexcept override {
+    run::MutexLock lock(mutex_);
+    return given_ != nullptr && given_->wants(level);
+  }
+  void end() noexcept {
+    run::MutexLock lock(mutex_);
+    given_ = nullptr;
+  }
+
+ private:
+  mutable run::Mutex mutex_;
+  telemetry::EventSink* given_ TOWPATH_GUARDED_BY(mutex_);
+};
+
 struct AgentContext {
   AgentContext(const AgentOptions& given, AgentIdentity identity);
 
   telemetry::AgentMeter* meter() const noexcept { return options.meter; }
-  telemetry::EventSink& sink() const noexcept {
-    return options.log != nullptr ? *options.log : silence;
-  }
   /// Whether this process is a forked child of the agent's: then nothing behind it may be touched,
   /// no lock either, which a thread of the parent may have held.
   bool is_inherited() const noexcept { return fork_mark_.is_inherited(); }
@@ -34,7 +57,7 @@ struct AgentContext {
   const AgentOptions options;
   const AgentIdentity self;
   const Clock& clock;
-  mutable telemetry::NullSink silence;
+  mutable SinkUntilEnd sink;  ///< outlives the logs that write to it
   telemetry::Log log;
   /// The agent that these parts belong to: what handles keep alive.
   std::weak_ptr<AgentCore> core;

@@ -98,6 +98,11 @@ void AgentCore::shut_down_or_stay() noexcept {
   }
   context.is_over.store(true, std::memory_order_seq_cst);
   engine.announce_end();
+  try {
+    context.log.report_suppressed();
+  } catch (const std::bad_alloc&) {  // then nobody hears their number
+  }
+  context.sink.end();
 }
 
 void AgentCore::shut_down() {

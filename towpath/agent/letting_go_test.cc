@@ -99,6 +99,48 @@ TEST(LettingGoTest, lists_and_metadata_are_made_while_memory_waits_to_be_quiesce
   while (!is_released) late.agent->progress();
 }
 
+/// Counts who looks at it.
+class WatchedSink final : public telemetry::EventSink {
+ public:
+  void emit(const telemetry::Event& event) noexcept override {
+    ++looks;
+    last = event;
+  }
+  bool wants(telemetry::Level) const noexcept override {
+    ++looks;
+    return true;
+  }
+
+  mutable std::atomic<int> looks{0};
+  telemetry::Event last;
+};
+
+// The sink may go when the agent has gone, as that of Python's agents does.
+TEST(LettingGoTest, no_line_is_written_by_a_handle_that_outlives_its_agent) {
+  sys::SystemClock clock;
+  WatchedSink sink;
+  Script script;
+  backend::Registry registry;
+  ASSERT_TRUE(registry.add(scripted_type("scripted", script)).ok());
+  auto agent =
+      *Agent::create({.name = "one", .registry = &registry, .clock = &clock, .log = &sink});
+  ASSERT_TRUE(agent->add_backend("scripted").ok());
+  memory::SharedRegion region;
+  auto pool = Pair::pool_of(*agent, region);
+  Transfer transfer = *agent->create_transfer(TransferOp::write, Pair::blocks(region, 0, 1), "one",
+                                              Pair::blocks(region, 1, 1));
+  script.on_register = [](const RegionDescriptor&) { return error(Code::exhausted, "no room"); };
+  for (int i = 0; i < 30; ++i)  // of which the first lines are written
+    EXPECT_FALSE(agent->register_region(*memory::SystemRegion::allocate(4096)).ok());
+  agent.reset();
+  ASSERT_EQ(sink.last.fields.size(), 1U) << telemetry::to_string(sink.last);
+  EXPECT_EQ(sink.last.fields[0].key, "suppressed");
+  sink.looks = 0;
+  transfer = Transfer();
+  pool = memory::Registration();
+  EXPECT_EQ(sink.looks, 0);
+}
+
 /// An agent in whose memory a peer is in the middle of a piece.
 struct Moved {
   Moved() {

@@ -108,6 +108,19 @@ TEST(LogTest, what_was_suppressed_last_is_counted_when_the_log_ends) {
   EXPECT_THAT(events.back().fields, testing::ElementsAre(Field{"suppressed", "5"}));
 }
 
+TEST(LogTest, what_was_suppressed_is_counted_once_when_it_is_asked_for) {
+  CollectingSink sink;
+  ManualClock clock;
+  {
+    const Log log(sink, clock, "listener");
+    for (int i = 0; i < 15; ++i) report_bad_frame(log);
+    for (int turn = 0; turn < 2; ++turn) log.report_suppressed();
+    EXPECT_EQ(sink.events().size(), Log::kLimit.burst + 1);
+  }
+  EXPECT_EQ(sink.events().size(), Log::kLimit.burst + 1);
+  EXPECT_THAT(sink.events().back().fields, testing::ElementsAre(Field{"suppressed", "5"}));
+}
+
 TEST(LogTest, list_of_ones_own_is_written_whole) {
   CollectingSink sink;
   ManualClock clock;

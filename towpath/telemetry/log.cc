@@ -101,7 +101,10 @@ class Log::Limits {
   Limits(EventSink& sink, const Clock& clock) noexcept : sink_(sink), clock_(clock) {}
   Limits(const Limits&) = delete;
   Limits& operator=(const Limits&) = delete;
-  ~Limits() {
+  ~Limits() { report_all(); }
+
+  void report_all() {
+    const std::lock_guard lock(mutex_);
     for (auto& [key, site] : sites_) report(site);
   }
 
@@ -126,8 +129,8 @@ class Log::Limits {
 
   void report(Site& site) {
     const std::uint64_t count = site.limiter.take_suppressed();
-    if (count == 0) return;
     Event& event = site.last;
+    if (count == 0 || !sink_.wants(event.level)) return;
     event.at = clock_.now();
     event.since_epoch = clock_.since_epoch();
     event.fields = {suppressed_field(count)};
@@ -169,6 +172,10 @@ void Log::say(Level level, std::string_view message, Fields fields, const Place&
   if (!suppressed) return;
   if (*suppressed != 0) line.fields.push_back(suppressed_field(*suppressed));
   sink_->emit(line);
+}
+
+void Log::report_suppressed() const {
+  if (limits_) limits_->report_all();
 }
 
 void Log::say_unlimited(Level level, std::string_view message, Fields fields) const {

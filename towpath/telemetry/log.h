@@ -148,6 +148,9 @@ class Log {
                const Place& place = Place::current()) const;
   void error(std::string_view message, Fields fields = {},
              const Place& place = Place::current()) const;
+  /// Writes how many lines were suppressed, of each place that has suppressed some: before an end
+  /// of the sink that a copy may outlive.
+  void report_suppressed() const;
   /// Writes it always: for a list that this process's own user caused, as of unknown settings.
   void say_unlimited(Level level, std::string_view message, Fields fields = {}) const;
 
