@@ -252,8 +252,9 @@ Result<TransferReport> Transfer::report() const {
 
 Explanation Transfer::explain() const {
   if (!core_) return {.what = "no transfer", .candidates = {}};
-  if (Status own = core_->agent->context.check_own(); !own.ok())
-    return {.what = own.to_string(), .candidates = {}};
+  const ProgressEngine::HandleCall counted(core_->agent->engine);
+  if (Status open = core_->agent->context.check_open(); !open.ok())
+    return {.what = open.to_string(), .candidates = {}};
   return core_->agent->transfers.explain(*core_);
 }
 std::uint64_t Transfer::bytes() const noexcept { return core_ ? core_->segments.bytes() : 0; }

@@ -69,7 +69,7 @@ class BackendInstance final : public backend::Events {
   const std::string name;
   const std::size_t index;
   run::Mutex mutex;
-  // Set once, before the instance is used.
+  // Set once, before the instance is used. Null after the agent's end, which handles may outlive.
   std::unique_ptr<backend::Backend> backend;
   Bytes connection_info;  ///< the backend's; empty: peers are not notified of it
 

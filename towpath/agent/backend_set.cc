@@ -50,6 +50,15 @@ void BackendSet::publish(std::unique_ptr<BackendInstance> instance) {
   count_.store(index + 1, std::memory_order_release);
 }
 
+void BackendSet::close(InstanceMask idle) noexcept {
+  for (const auto& instance : all()) {
+    if ((idle & instance_bit(instance->index)) == 0) continue;
+    std::unique_ptr<backend::Backend> last;  // goes without the lock: its end may wait
+    run::MutexLock lock(instance->mutex);
+    last = std::move(instance->backend);
+  }
+}
+
 // For each region that is registered with backends by their names: those are searched first.
 Result<BackendInstance*> BackendSet::find(std::string_view type) const {
   const auto by_name = [&](std::string_view name) -> BackendInstance* {

@@ -1,6 +1,7 @@
 // BackendSet: the backends of one agent, in the order in which they were created.
 //
 // It only grows: what stands in it stays until the agent is destroyed, so walking it takes no lock.
+// Handles may keep it longer than the agent's end, and then without the backends themselves.
 // Thread: any; one thread at a time makes and publishes.
 #pragma once
 
@@ -28,6 +29,9 @@ class BackendSet {
                                                 const backend::Params& params,
                                                 InstanceOwner& owner) const;
   void publish(std::unique_ptr<BackendInstance> instance);
+  /// The end of the agent: these backends go, of which nothing is left. What they were given
+  /// (clock, sink, metrics, the registry with its libraries) may go next.
+  void close(InstanceMask idle) noexcept;
 
   std::span<const std::unique_ptr<BackendInstance>> all() const noexcept {
     return {instances_.data(), count_.load(std::memory_order_acquire)};

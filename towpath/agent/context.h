@@ -48,7 +48,8 @@ struct AgentContext {
   /// Whether this process is a forked child of the agent's: then nothing behind it may be touched,
   /// no lock either, which a thread of the parent may have held.
   bool is_inherited() const noexcept { return fork_mark_.is_inherited(); }
-  bool is_closed() const noexcept { return closed.load(std::memory_order_acquire); }
+  /// Sequentially consistent: a handle's call counts itself and then asks, as for is_over.
+  bool is_closed() const noexcept { return closed.load(std::memory_order_seq_cst); }
   /// Errors: not_ready (the agent was shut down, or is the parent process's).
   Status check_open() const;
   /// Errors: not_ready (it is the parent process's).

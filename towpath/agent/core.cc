@@ -91,13 +91,15 @@ InstanceMask AgentCore::quiesce_all(const std::shared_ptr<AgentCore>& self) {
 void AgentCore::shut_down_or_stay() noexcept {
   if (context.closed.exchange(true)) return;
   const std::shared_ptr<AgentCore> self = context.core.lock();
+  InstanceMask idle = 0;
   try {
-    shut_down();
+    idle = shut_down();
   } catch (const std::bad_alloc&) {
     immortal_ = self;
   }
   context.is_over.store(true, std::memory_order_seq_cst);
   engine.announce_end();
+  backends.close(idle);
   try {
     context.log.report_suppressed();
   } catch (const std::bad_alloc&) {  // then nobody hears their number
@@ -105,7 +107,7 @@ void AgentCore::shut_down_or_stay() noexcept {
   context.sink.end();
 }
 
-void AgentCore::shut_down() {
+InstanceMask AgentCore::shut_down() {
   if (context.meter() != nullptr) context.meter()->closed(context.self.incarnation);
   const InstanceMask idle = quiesce_all(context.core.lock());
   engine.flush_notifications();
@@ -114,6 +116,7 @@ void AgentCore::shut_down() {
   transfers.close();
   for (const auto& instance : backends.all())
     if ((idle & instance_bit(instance->index)) != 0) engine.unwatch(instance->backend->wait_fd());
+  return idle;
 }
 
 }  // namespace towpath::agent

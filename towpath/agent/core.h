@@ -30,8 +30,9 @@ class AgentCore {
   /// As Agent documents it.
   Status add_backend(std::string_view type, const backend::Params& params);
   /// Ends all transfers, waits until they are quiesced as far as their backends can say, and lets
-  /// go of memory and paths. What never comes to rest keeps this alive for good.
-  void shut_down();
+  /// go of memory and paths. What never comes to rest keeps this alive for good. Returns the
+  /// backends of which nothing is left.
+  InstanceMask shut_down();
   /// The same, and without the memory that it takes everything stays as it is, until the process
   /// ends.
   void shut_down_or_stay() noexcept;

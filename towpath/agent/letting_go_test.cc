@@ -3,6 +3,7 @@
 #include <new>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <towpath/agent/testing/agent_pair.h>
@@ -116,7 +117,7 @@ class WatchedSink final : public telemetry::EventSink {
 };
 
 // The sink may go when the agent has gone, as that of Python's agents does.
-TEST(LettingGoTest, no_line_is_written_by_a_handle_that_outlives_its_agent) {
+TEST(LettingGoTest, a_handle_that_outlives_its_agent_keeps_no_backend_and_writes_no_line) {
   sys::SystemClock clock;
   WatchedSink sink;
   Script script;
@@ -133,6 +134,9 @@ TEST(LettingGoTest, no_line_is_written_by_a_handle_that_outlives_its_agent) {
   for (int i = 0; i < 30; ++i)  // of which the first lines are written
     EXPECT_FALSE(agent->register_region(*memory::SystemRegion::allocate(4096)).ok());
   agent.reset();
+  EXPECT_EQ(script.backends, 0U) << "what it was given may go with the agent, too";
+  EXPECT_EQ(script.orphans, 0U);
+  EXPECT_THAT(transfer.explain().what, ::testing::HasSubstr("was shut down"));
   ASSERT_EQ(sink.last.fields.size(), 1U) << telemetry::to_string(sink.last);
   EXPECT_EQ(sink.last.fields[0].key, "suppressed");
   sink.looks = 0;

@@ -140,16 +140,14 @@ void ProgressEngine::announce_end() {
 
 // Sequentially consistent throughout: who comes counts itself and then asks whether all is over;
 // the end says so first and looks at the count then. One of the two sees the other.
+ProgressEngine::HandleCall::~HandleCall() {
+  const bool was_last = engine_.for_handles_.fetch_sub(1) == 1;
+  if (was_last && engine_.context_.is_over) run::futex_wake(engine_.for_handles_, run::kWakeAll);
+}
+
 template <typename Work>
 void ProgressEngine::unless_over(Work work) {
-  struct Counted {
-    explicit Counted(ProgressEngine& whose) : engine(whose) { engine.for_handles_.fetch_add(1); }
-    ~Counted() {
-      const bool was_last = engine.for_handles_.fetch_sub(1) == 1;
-      if (was_last && engine.context_.is_over) run::futex_wake(engine.for_handles_, run::kWakeAll);
-    }
-    ProgressEngine& engine;
-  } const counted(*this);
+  const HandleCall counted(*this);
   if (!context_.is_over) work();
 }
 

@@ -68,6 +68,20 @@ struct Listener {
 
 class ProgressEngine final : public InstanceOwner {
  public:
+  /// The call of a handle, which may outlive the agent: the agent's end waits for it.
+  class HandleCall {
+   public:
+    explicit HandleCall(ProgressEngine& engine) noexcept : engine_(engine) {
+      engine_.for_handles_.fetch_add(1);
+    }
+    HandleCall(const HandleCall&) = delete;
+    HandleCall& operator=(const HandleCall&) = delete;
+    ~HandleCall();
+
+   private:
+    ProgressEngine& engine_;
+  };
+
   /// Both outlive it. Errors: exhausted (no descriptor is free).
   static Result<std::unique_ptr<ProgressEngine>> open(const AgentContext& context,
                                                       const BackendSet& backends);
@@ -173,7 +187,7 @@ class ProgressEngine final : public InstanceOwner {
   std::unique_ptr<run::Waker> waker_;  // in the poller: progress is wanted, by whichever thread
   std::unique_ptr<LeaderFollower> waiting_;
   std::atomic<std::uint32_t> polls_{0};        // counted by those who wait, roughly
-  std::atomic<std::uint32_t> for_handles_{0};  // threads in unless_over()
+  std::atomic<std::uint32_t> for_handles_{0};  // calls under way
   run::Mutex timer_mutex_;
   run::TimerFd timer_ TOWPATH_GUARDED_BY(timer_mutex_);
   std::atomic<std::int64_t> armed_at_{INT64_MAX};

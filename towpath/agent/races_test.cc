@@ -224,6 +224,18 @@ TEST(RacesTest, no_post_when_the_agent_ends_meanwhile) {
   EXPECT_EQ(transfer.state(), TransferState::prepared);
 }
 
+// The message would travel over another backend than the bytes, and that one is asked first.
+TEST(RacesTest, no_room_is_kept_for_a_message_when_the_agent_ends_meanwhile) {
+  Races r;
+  const auto region = *memory::SystemRegion::allocate(4096);
+  const auto pool = *r.far->register_region(region, {.backends = {"late"}});
+  ASSERT_TRUE(r.near->load_metadata(*r.far->metadata()).ok());
+  Transfer transfer = *r.near->create_transfer(TransferOp::write, whole(r.own), "far",
+                                               whole(region), {.notification = to_bytes("word")});
+  r.clock.at_next_look = [&] { r.near.reset(); };
+  EXPECT_EQ(transfer.post().code(), Code::not_ready);
+}
+
 TEST(RacesTest, no_look_at_the_clock_by_a_handle_that_outlives_its_agent) {
   Races r;
   const auto region = *memory::SystemRegion::allocate(4096);

@@ -280,6 +280,7 @@ Status RegistrationCore::release() {
   if (released.load(std::memory_order_acquire)) return {};
   if (const std::shared_ptr<AgentCore> agent = shared->agent.lock()) {
     TOWPATH_TRY(agent->context.check_own());
+    const ProgressEngine::HandleCall counted(agent->engine);
     RegistrationCore* const self = this;
     try {
       keeps_region = false;

@@ -76,13 +76,25 @@ std::shared_ptr<TransferCore> Transfers::take_from_pool(BackendInstance& instanc
       return transfer;
     }
   }
-  auto transfer = std::make_shared<TransferCore>();
+  // Not with its count in one piece: made_ keeps that of one that has gone.
+  std::shared_ptr<TransferCore> transfer(new TransferCore);
   transfer->instance = &instance;
+  note_made(transfer);
   transfer->operation = engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
     return instance.backend->make_operation();
   });
   transfer->operation->owner = transfer.get();
   return transfer;
+}
+
+// Those that have gone are left out now and then, so that each costs what one does.
+void Transfers::note_made(const std::shared_ptr<TransferCore>& transfer) {
+  run::MutexLock lock(pool_mutex_);
+  if (made_.size() >= sweep_at_) {
+    std::erase_if(made_, [](const auto& one) { return one.expired(); });
+    sweep_at_ = std::max(kMaxPooled, 2 * made_.size());
+  }
+  made_.push_back(transfer);
 }
 
 namespace {
@@ -262,7 +274,8 @@ Status Transfers::post(TransferCore& transfer, const PostOptions& options) {
   }
   // Two backends, one lock after the other.
   TOWPATH_TRY(engine_.with(*notifier, [&]() TOWPATH_REQUIRES(notifier->mutex) {
-    return notifier->reserve(peer, size);
+    Status open = context_.check_open();  // again, as in check_postable()
+    return open.ok() ? notifier->reserve(peer, size) : open;
   }));
   struct Room {
     ProgressEngine& engine;
@@ -316,6 +329,7 @@ void Transfers::abandon(std::shared_ptr<TransferCore> transfer) noexcept {
   } catch (const std::bad_alloc&) {  // then its deadline ends it
   }
   BackendInstance& instance = *transfer->instance;
+  bool is_kept = false;
   engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
     if (transfer->is_active()) {  // drains by itself, then goes
       transfer->agent.reset();
@@ -328,8 +342,9 @@ void Transfers::abandon(std::shared_ptr<TransferCore> transfer) noexcept {
     run::MutexLock lock(pool_mutex_);
     if (context_.is_closed() || is_waited_for || pool_.size() >= kMaxPooled)
       transfer->operation.reset();
+    is_kept = transfer->operation != nullptr;
   });
-  if (!transfer || !transfer->operation) return;
+  if (!is_kept) return;
   // What it referred to is let go of now; its capacity is kept for the next transfer.
   transfer->local.reset();
   transfer->remote.reset();
@@ -339,15 +354,29 @@ void Transfers::abandon(std::shared_ptr<TransferCore> transfer) noexcept {
       if (side) put_back(std::move(side));
     }
     run::MutexLock lock(pool_mutex_);
-    if (pool_.size() < kMaxPooled) pool_.push_back(std::move(transfer));
+    if (pool_.size() < kMaxPooled) {
+      pool_.push_back(transfer);
+      return;
+    }
   } catch (const std::bad_alloc&) {  // the next transfer is made anew
   }
+  run::MutexLock lock(instance.mutex);
+  transfer->operation.reset();
 }
 
 void Transfers::close() {
-  run::MutexLock lock(pool_mutex_);
-  for (const auto& transfer : pool_) transfer->operation.reset();
-  pool_.clear();
+  std::vector<std::shared_ptr<TransferCore>> all;  // those in the pool, too
+  {
+    run::MutexLock lock(pool_mutex_);
+    for (const auto& one : made_)
+      if (std::shared_ptr<TransferCore> transfer = one.lock()) all.push_back(std::move(transfer));
+    made_.clear();
+    pool_.clear();
+  }
+  for (const auto& transfer : all) {
+    run::MutexLock lock(transfer->instance->mutex);
+    if (!transfer->is_active()) transfer->operation.reset();
+  }
 }
 
 }  // namespace towpath::agent

@@ -59,7 +59,8 @@ class Transfers {
   /// The last handle is gone.
   void abandon(std::shared_ptr<TransferCore> transfer) noexcept;
 
-  /// The end of the agent: lets go of what is kept for transfers to come.
+  /// The end of the agent: lets go of what is kept for transfers to come, and of the operations of
+  /// those that have handles still, unless they move: the backends where none does may go then.
   void close();
 
  private:
@@ -98,6 +99,7 @@ class Transfers {
   std::string path_over(const Choice& choice, BackendInstance& instance);
 
   std::shared_ptr<TransferCore> take_from_pool(BackendInstance& instance);
+  void note_made(const std::shared_ptr<TransferCore>& transfer);
   void put_back(std::shared_ptr<PreparedSide> side);
   /// Null: nobody counts.
   telemetry::Flow* flow_of(const TransferCore& transfer) const;
@@ -123,6 +125,8 @@ class Transfers {
   run::Mutex pool_mutex_;
   std::vector<std::shared_ptr<TransferCore>> pool_ TOWPATH_GUARDED_BY(pool_mutex_);
   std::vector<std::shared_ptr<PreparedSide>> spare_sides_ TOWPATH_GUARDED_BY(pool_mutex_);
+  std::vector<std::weak_ptr<TransferCore>> made_ TOWPATH_GUARDED_BY(pool_mutex_);  // some have gone
+  std::size_t sweep_at_ TOWPATH_GUARDED_BY(pool_mutex_) = kMaxPooled;              // of made_
 };
 
 }  // namespace towpath::agent

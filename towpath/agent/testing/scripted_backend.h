@@ -53,7 +53,9 @@ struct Script {
   std::vector<std::size_t> imports;  ///< the regions of each list, oldest first
   std::vector<ScriptedOperation*> active;
   std::vector<ScriptedConnection*> connected;  ///< ever, oldest first
-  std::size_t memories = 0;                    ///< that stand
+  // That stand.
+  std::size_t memories = 0, backends = 0, operations = 0;
+  std::size_t orphans = 0;  ///< operations that stood when a backend went
 };
 
 class ScriptedPieces final : public backend::PeerPieces {
@@ -84,7 +86,10 @@ class ScriptedMemory final : public backend::Memory {
 
 class ScriptedOperation final : public backend::Operation {
  public:
-  ScriptedOperation(Script& script, backend::Events& events) : script_(script), events_(events) {}
+  ScriptedOperation(Script& script, backend::Events& events) : script_(script), events_(events) {
+    ++script_.operations;
+  }
+  ~ScriptedOperation() override { --script_.operations; }
 
   void post(const backend::Request& request) override {
     connection = request.connection;
@@ -111,7 +116,13 @@ class ScriptedOperation final : public backend::Operation {
 
 class ScriptedBackend final : public backend::Backend {
  public:
-  ScriptedBackend(Script& script, backend::Events& events) : script_(script), events_(events) {}
+  ScriptedBackend(Script& script, backend::Events& events) : script_(script), events_(events) {
+    ++script_.backends;
+  }
+  ~ScriptedBackend() override {
+    --script_.backends;
+    script_.orphans += script_.operations;
+  }
 
   const backend::Capabilities& capabilities() const override { return script_.can; }
   int wait_fd() const override { return script_.wait_fd; }
