@@ -13,18 +13,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const RecordedTransfer kPull{.at = Duration(5),
-                             .node = "decode%200",
-                             .peer = "prefill",
-                             .backend = "shm",
-                             .op = TransferOp::read,
-                             .local = MemoryKind::system,
-                             .remote = MemoryKind::disk,
-                             .bytes = 65536,
-                             .descriptors = 16,
-                             .runs = 4,
-                             .took = Duration(900),
-                             .outcome = Outcome::done};
+const RecordedTransfer kOnePull{.at = Duration(5),
+                                .node = "decode%200",
+                                .peer = "prefill",
+                                .backend = "shm",
+                                .op = TransferOp::read,
+                                .local = MemoryKind::system,
+                                .remote = MemoryKind::disk,
+                                .bytes = 65536,
+                                .descriptors = 16,
+                                .runs = 4,
+                                .took = Duration(900),
+                                .outcome = Outcome::done};
 
 class RecordingFileTest : public ::testing::Test {
  protected:
@@ -37,10 +37,10 @@ class RecordingFileTest : public ::testing::Test {
 };
 
 TEST(RecordingTest, line_is_read_as_it_was_written) {
-  EXPECT_EQ(format_recorded(kPull),
+  EXPECT_EQ(format_recorded(kOnePull),
             "5,decode%200,prefill,shm,read,system,disk,65536,16,4,900,done");
-  EXPECT_EQ(parse_recorded(format_recorded(kPull)).value(), kPull);
-  EXPECT_EQ(parse_recorded(format_recorded(kPull) + "\r").value(), kPull);
+  EXPECT_EQ(parse_recorded(format_recorded(kOnePull)).value(), kOnePull);
+  EXPECT_EQ(parse_recorded(format_recorded(kOnePull) + "\r").value(), kOnePull);
 }
 
 TEST(RecordingTest, fault_is_named_with_its_column) {
@@ -62,12 +62,12 @@ TEST(RecordingTest, fault_is_named_with_its_column) {
 }
 
 TEST_F(RecordingFileTest, lines_are_read_up_to_the_limit) {
-  RecordedTransfer push = kPull;
+  RecordedTransfer push = kOnePull;
   push.op = TransferOp::write;
-  write(cat(kRecordingTitles, "\r\n", format_recorded(kPull), "\n\n", format_recorded(push)));
+  write(cat(kRecordingTitles, "\r\n", format_recorded(kOnePull), "\n\n", format_recorded(push)));
   EXPECT_TRUE(is_recording(path_));
-  EXPECT_EQ(read_recording(path_).value(), (std::vector{kPull, push}));
-  EXPECT_EQ(read_recording(path_, 1).value(), std::vector{kPull});
+  EXPECT_EQ(read_recording(path_).value(), (std::vector{kOnePull, push}));
+  EXPECT_EQ(read_recording(path_, 1).value(), std::vector{kOnePull});
 }
 
 TEST_F(RecordingFileTest, what_is_none_is_refused_by_file_and_line) {

@@ -45,9 +45,9 @@ class OtherXxh3 {
   void add(ConstByteSpan bytes) { XXH3_64bits_update(state_.get(), bytes.data(), bytes.size()); }
   /// Each piece while the caches have it.
   void copy(ByteSpan to, ConstByteSpan from) {
-    constexpr std::size_t kPiece = std::size_t{16} << 10U;
-    for (std::size_t at = 0; at < from.size(); at += kPiece) {
-      const std::size_t length = std::min(kPiece, from.size() - at);
+    constexpr std::size_t kCached = std::size_t{16} << 10U;
+    for (std::size_t at = 0; at < from.size(); at += kCached) {
+      const std::size_t length = std::min(kCached, from.size() - at);
       std::memcpy(&to[at], &from[at], length);
       add(to.subspan(at, length));
     }

@@ -12,7 +12,7 @@
 namespace towpath::sys {
 namespace {
 
-constexpr std::uint64_t kPages = 64;
+constexpr std::uint64_t kPlaced = 64;
 
 class NumaPlacementTest : public ::testing::Test {
  protected:
@@ -25,7 +25,7 @@ class NumaPlacementTest : public ::testing::Test {
   }
 
   const unsigned node_ = numa_nodes().value().front().id;
-  Mapping mapping_ = Mapping::anonymous(kPages * page_size()).value();
+  Mapping mapping_ = Mapping::anonymous(kPlaced * page_size()).value();
 };
 
 TEST_F(NumaPlacementTest, placed_pages_lie_where_they_were_asked_for) {
@@ -34,7 +34,7 @@ TEST_F(NumaPlacementTest, placed_pages_lie_where_they_were_asked_for) {
   ASSERT_TRUE(populate(mapping_.bytes()).ok());
   const auto counts = pages_by_node(mapping_.bytes(), page_size()).value();
   ASSERT_EQ(counts.size(), 1u);
-  EXPECT_EQ(counts.at(node_), kPages);
+  EXPECT_EQ(counts.at(node_), kPlaced);
 }
 
 TEST_F(NumaPlacementTest, a_node_that_is_not_there_is_refused) {

@@ -16,7 +16,7 @@ namespace towpath::kv {
 namespace {
 
 constexpr TierIndex kOfPeers = 2;
-constexpr TenantId kFlooding = 666, kOther = 7000;
+constexpr TenantId kGreedy = 666, kModest = 7000;
 
 struct CollectorTurnsTest : testing::CacheFixture {
   void open_with_peers(const TieredCacheOptions& options, std::size_t most_wanted) {
@@ -60,8 +60,8 @@ struct CollectorTurnsTest : testing::CacheFixture {
 
 TEST_F(CollectorTurnsTest, a_tenant_does_not_wait_behind_all_that_another_has) {
   open_with_peers({}, 1000);
-  report(1000, 40, kFlooding);
-  report(1, 3, kOther);
+  report(1000, 40, kGreedy);
+  report(1, 3, kModest);
   take_all();
   ASSERT_EQ(taken_.size(), 43U);
   std::vector<BlockHash> first(taken_.begin(), taken_.begin() + 6);
@@ -71,8 +71,8 @@ TEST_F(CollectorTurnsTest, a_tenant_does_not_wait_behind_all_that_another_has) {
 
 TEST_F(CollectorTurnsTest, nor_is_it_refused_for_another_fills_the_queue) {
   open_with_peers({}, 10);
-  report(1000, 40, kFlooding);
-  report(1, 3, kOther);
+  report(1000, 40, kGreedy);
+  report(1, 3, kModest);
   EXPECT_EQ(collector_->figures().refused, 30U);
   take_all();
   EXPECT_THAT(taken_, ::testing::IsSupersetOf({BlockHash{1}, BlockHash{2}, BlockHash{3}}));
@@ -80,12 +80,12 @@ TEST_F(CollectorTurnsTest, nor_is_it_refused_for_another_fills_the_queue) {
 
 TEST_F(CollectorTurnsTest, nor_while_another_has_all_its_share_in_use) {
   open_with_peers({.quota_percent = 10}, 1000);
-  report(1000, 6, kFlooding);
+  report(1000, 6, kGreedy);
   take_all();
   std::vector<BlockRef> held;
   for (BlockHash hash = 1000; hash < 1006; ++hash) held.push_back(cache_->find(hash));
-  report(1006, 10, kFlooding);
-  report(1, 3, kOther);
+  report(1006, 10, kGreedy);
+  report(1, 3, kModest);
   take_all();
   for (BlockHash hash = 1; hash <= 3; ++hash) EXPECT_TRUE(cache_->find(hash)) << hash;
   EXPECT_FALSE(cache_->find(1006));
@@ -99,16 +99,16 @@ TEST_F(CollectorTurnsTest, a_peer_that_is_stopped_keeps_no_other_waiting) {
   open_with_peers({}, 1000);
   tier_->is_slow = true;
   for (BlockHash hash = 1; hash <= 3; ++hash) owners_[hash] = "another";
-  report(1000, 40, kFlooding);
+  report(1000, 40, kGreedy);
   take_all();
-  report(1, 1, kFlooding);
+  report(1, 1, kGreedy);
   take_all();
   ASSERT_EQ(tier_->under_way.size(), 9U) << "two batches of the one, and what the other has";
   EXPECT_EQ(taken_.back(), 1U);
   tier_->let_go(8);
   take_all();
   EXPECT_EQ(collector_->figures().collected, 1U);
-  report(2, 2, kOther);
+  report(2, 2, kModest);
   take_all();
   EXPECT_EQ(tier_->under_way.size(), 8U + 2U);
   tier_->is_slow = false;
@@ -119,7 +119,7 @@ TEST_F(CollectorTurnsTest, a_peer_that_is_stopped_keeps_no_other_waiting) {
 TEST_F(CollectorTurnsTest, what_another_peer_would_be_asked_for_by_now_waits_with_its_blocks) {
   open_with_peers({}, 1000);
   tier_->is_slow = true;
-  report(1000, 12, kFlooding);
+  report(1000, 12, kGreedy);
   take_all();
   ASSERT_EQ(tier_->under_way.size(), 8U);
   for (BlockHash hash = 1000; hash < 1012; ++hash) owners_[hash] = "another";

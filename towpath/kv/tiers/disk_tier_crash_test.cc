@@ -61,12 +61,12 @@ struct Put {
 enum class Place : std::uint8_t { directory, drive };
 
 constexpr std::uint64_t kLives = 5;  // of a store
-constexpr std::uint64_t kDriveBytes = std::uint64_t{64} << 20U;
+constexpr std::uint64_t kLargeDrive = std::uint64_t{64} << 20U;
 
 void make_drive(const std::string& path) {
   sys::SystemFileSystem files;
   auto file = files.open(path, {.writable = true, .create = true}).value();
-  ASSERT_TRUE(file->resize(kDriveBytes).ok());
+  ASSERT_TRUE(file->resize(kLargeDrive).ok());
 }
 
 /// One life: `there` has what was put for good in this and the earlier ones.
