@@ -20,13 +20,10 @@ struct Blobs {
 void save_blob(Blobs& self, const Name& name, const py::buffer& data, const Name& context) {
   Py_buffer view;
   if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) != 0) throw py::error_already_set();
+  const std::unique_ptr<Py_buffer, decltype(&PyBuffer_Release)> released(&view, &PyBuffer_Release);
   const ConstByteSpan bytes(static_cast<const std::byte*>(view.buf),
                             static_cast<std::size_t>(view.len));
-  const Status saved = unlocked([&] {
-    return self.store->save({name.value, context.value}, bytes);
-  });
-  PyBuffer_Release(&view);
-  check(saved);
+  check(unlocked([&] { return self.store->save({name.value, context.value}, bytes); }));
 }
 
 py::bytes restore_blob(const Blobs& self, const Name& name, const Name& context) {

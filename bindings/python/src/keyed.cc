@@ -75,9 +75,15 @@ class KeyedBlocks {
       held.push_back(held_of(py::object((*buffers)[i]), operation == Operation::get));
       items.back().bytes = held.back().bytes;
     }
+    // The entry is made before: once the store moves their bytes, nothing may fail that keeps the
+    // buffers. Nobody takes it before it is in its place: they would hold the lock.
+    decltype(State::held) made;
+    made.emplace(0, std::move(held));
+    auto entry = made.extract(made.begin());
     return at_once(state_, [&](State& state) {
       const auto id = state.files->store().submit(operation, std::move(items));
-      state.held.emplace(id, std::move(held));  // nobody has taken it: they would hold the lock
+      entry.key() = id;
+      state.held.insert(std::move(entry));
       return id;
     });
   }
