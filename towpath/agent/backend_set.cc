@@ -52,10 +52,9 @@ void BackendSet::publish(std::unique_ptr<BackendInstance> instance) {
 
 void BackendSet::close(InstanceMask idle) noexcept {
   for (const auto& instance : all()) {
-    if ((idle & instance_bit(instance->index)) == 0) continue;
     std::unique_ptr<backend::Backend> last;  // goes without the lock: its end may wait
-    run::MutexLock lock(instance->mutex);
-    last = std::move(instance->backend);
+    run::MutexLock lock(instance->mutex);    // of all: a handle's call that is at one ends first
+    if ((idle & instance_bit(instance->index)) != 0) last = std::move(instance->backend);
   }
 }
 

@@ -29,8 +29,9 @@ class BackendSet {
                                                 const backend::Params& params,
                                                 InstanceOwner& owner) const;
   void publish(std::unique_ptr<BackendInstance> instance);
-  /// The end of the agent: these backends go, of which nothing is left. What they were given
-  /// (clock, sink, metrics, the registry with its libraries) may go next.
+  /// The end of the agent: these backends go, of which nothing is left, and no handle's call is at
+  /// the others any more. What they were given (clock, sink, metrics, the registry with its
+  /// libraries) may go next.
   void close(InstanceMask idle) noexcept;
 
   std::span<const std::unique_ptr<BackendInstance>> all() const noexcept {

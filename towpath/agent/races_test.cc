@@ -249,29 +249,32 @@ TEST(RacesTest, no_look_at_the_clock_by_a_handle_that_outlives_its_agent) {
   EXPECT_EQ(r.clock.looks, looks);
 }
 
+/// An agent with a transfer that never comes to rest: it stays alive, and is found in a static.
+struct Stuck {
+  Stuck() {
+    script.can.quiesced = backend::Quiescence::none;
+    script.is_eager = false;
+    EXPECT_TRUE(registry.add(scripted_type("stuck", script)).ok());
+    agent = *Agent::create({.name = "one", .registry = &registry, .clock = &clock});
+    EXPECT_TRUE(agent->add_backend("stuck").ok());
+    pool = *agent->register_region(region);
+    transfer = *agent->create_transfer(TransferOp::write, whole(region), "one", whole(region));
+    EXPECT_TRUE(transfer.post().ok());
+  }
+  SharedClock clock;
+  Script script;
+  backend::Registry registry;
+  memory::SharedRegion region = *memory::SystemRegion::allocate(4096);
+  std::unique_ptr<Agent> agent;
+  memory::Registration pool;
+  Transfer transfer;
+};
+
 // The clock may go when the agent has gone, as that of a standard::Node does.
 TEST(RacesTest, a_wait_comes_back_before_its_agent_has_ended) {
-  struct Stuck {
-    SharedClock clock;
-    Script script;
-    backend::Registry registry;
-    memory::SharedRegion region = *memory::SystemRegion::allocate(4096);
-    std::unique_ptr<Agent> agent;
-    memory::Registration pool;
-    Transfer transfer;
-  };
-  static Stuck& s = *new Stuck;  // what never comes to rest stays alive, and is found here
+  static Stuck& s = *new Stuck;
   static std::atomic<bool> waits{false};
-  s.script.can.quiesced = backend::Quiescence::none;
-  s.script.is_eager = false;
   s.script.on_progress = [] { waits = true; };
-  ASSERT_TRUE(s.registry.add(scripted_type("stuck", s.script)).ok());
-  s.agent = *Agent::create({.name = "one", .registry = &s.registry, .clock = &s.clock});
-  ASSERT_TRUE(s.agent->add_backend("stuck").ok());
-  s.pool = *s.agent->register_region(s.region);
-  s.transfer =
-      *s.agent->create_transfer(TransferOp::write, whole(s.region), "one", whole(s.region));
-  ASSERT_TRUE(s.transfer.post().ok());
   Outcome outcome = Outcome::done;
   std::thread waiter([&] { outcome = s.transfer.wait(std::chrono::seconds(2)); });
   EXPECT_TRUE(run::eventually([] { return waits.load(); }));
@@ -280,6 +283,21 @@ TEST(RacesTest, a_wait_comes_back_before_its_agent_has_ended) {
   waiter.join();
   EXPECT_EQ(s.clock.looks, looks);
   EXPECT_EQ(outcome, Outcome::none);
+}
+
+// Its backend has the clock, too, and would end the transfer by it.
+TEST(RacesTest, a_transfer_that_never_came_to_rest_is_not_cancelled_after_its_agent) {
+  static Stuck& s = *new Stuck;
+  s.agent.reset();
+  s.script.on_cancel = [] {
+    if (!s.script.active.empty()) s.script.active.front()->complete(error(Code::cancelled, ""));
+  };
+  const int looks = s.clock.looks;
+  s.transfer.cancel();
+  EXPECT_EQ(s.transfer.state(), TransferState::draining);
+  s.transfer = Transfer();
+  EXPECT_EQ(s.script.active.size(), 1U);
+  EXPECT_EQ(s.clock.looks, looks);
 }
 
 }  // namespace

@@ -316,7 +316,9 @@ Status Transfers::post_over(BackendInstance& instance, TransferCore& transfer,
 void Transfers::cancel(TransferCore& transfer) {
   BackendInstance& instance = *transfer.instance;
   engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
-    if (!transfer.is_active()) return;  // so that letting go of what has ended allocates nothing
+    // So that letting go of what has ended allocates nothing. What has not ended when the agent has
+    // does not end any more, and what its backend was given may have gone.
+    if (!transfer.is_active() || context_.is_over) return;
     instance.stop(transfer, Outcome::cancelled,
                   error(Code::cancelled, "the transfer was cancelled"));
     instance.settle();
