@@ -358,6 +358,35 @@ TEST(InterleavingTest, no_order_with_four_preemptions_lets_two_into_a_lock) {
   EXPECT_GT(orders, 100);
 }
 
+/// Two threads of PE 0 try, and PE 1 waits.
+void try_by_two_threads(const Order& order) {
+  SteppedNodes nodes(2);
+  int inside = 0;
+  const auto enter_and_leave = [&](auto& lock) {
+    EXPECT_EQ(++inside, 1) << "two inside";
+    Schedule::step();
+    --inside;
+    EXPECT_TRUE(lock.release().ok());
+  };
+  const auto try_twice = [&] {
+    SteppedNodes::Of mine{nodes, 0};
+    QueueLock lock(mine, 0);
+    for (int round = 0; round < 2; ++round)
+      if (*lock.try_acquire()) enter_and_leave(lock);
+  };
+  const auto wait = [&] {
+    SteppedNodes::Of mine{nodes, 1};
+    QueueLock lock(mine, 1);
+    EXPECT_TRUE(lock.acquire().ok());
+    enter_and_leave(lock);
+  };
+  EXPECT_TRUE(Schedule(order).run({try_twice, try_twice, wait})) << "somebody was never woken";
+}
+
+TEST(InterleavingTest, many_orders_of_two_threads_of_a_pe_that_try_a_lock_hold) {
+  try_some(400, [](const auto& pick) { try_by_two_threads({pick}); });
+}
+
 /// PE 0 dies with the lock. Whoever comes afterwards, or waits, must hear of it.
 void die_with_lock(const Order& order, std::uint32_t pes) {
   SteppedNodes nodes(pes);

@@ -39,21 +39,22 @@ class QueueLock {
 
   /// Errors: Nodes::wait()'s and broken()'s; already_exists (this PE holds it, or waits for it).
   Status acquire() {
-    if ((nodes_.node(me_).load() & (kIsIn | kLockBroken)) == kIsIn)
+    if (!claim())
       return error(Code::already_exists, "this PE holds the lock, or waits for it",
                    "release it first");
-    nodes_.node(me_).store(kWaits | kIsIn);
     // Not by an exchange: nobody takes the mark out of a broken tail, not even for a moment.
     std::uint32_t before = 0;
     while (!nodes_.tail().compare_exchange_strong(before, me_ + 1)) {
       if ((before & kLockBroken) == 0) continue;
-      nodes_.node(me_).fetch_and(~kIsIn);
+      unclaim();
       return nodes_.broken(culprit(before));
     }
     if (before == 0) return {};
     nodes_.node(before - 1).fetch_or((me_ + 1) << 1U);
     nodes_.nudge(before - 1);
-    return settle([&] { return (nodes_.node(me_).load() & kWaits) == 0; }, before - 1);
+    Status mine = settle([&] { return (nodes_.node(me_).load() & kWaits) == 0; }, before - 1);
+    if (!mine.ok()) unclaim();
+    return mine;
   }
 
   /// True when the lock was free. Errors: broken()'s, also when the last in the queue has ended,
@@ -67,26 +68,33 @@ class QueueLock {
       if (nodes_.tail().compare_exchange_strong(last, last | kLockBroken))
         return break_nodes(nodes_.broken(last - 1));
     }
-    nodes_.node(me_).store(kWaits | kIsIn);
+    if (!claim()) return false;
     if (nodes_.tail().compare_exchange_strong(last, me_ + 1)) return true;
-    nodes_.node(me_).fetch_and(~kIsIn);
+    unclaim();
     if ((last & kLockBroken) != 0) return nodes_.broken(culprit(last));
     return false;
   }
 
   /// By the holder. Errors: Nodes::wait()'s and broken()'s; not_ready (this PE does not hold it).
   Status release() {
-    if ((nodes_.node(me_).fetch_and(~kIsIn) & (kIsIn | kLockBroken)) == 0)
-      return error(Code::not_ready, "this PE does not hold the lock", "acquire it first");
     std::uint32_t only_me = me_ + 1;
-    if (nodes_.tail().compare_exchange_strong(only_me, 0)) return {};
+    if (nodes_.tail().compare_exchange_strong(only_me, 0)) {
+      unclaim();
+      return {};
+    }
+    if (const std::uint32_t mine = nodes_.node(me_).load(); (mine & kIsIn) == 0) {
+      // Not even of a broken lock: who was next when this PE had it may wait for another one now.
+      if ((mine & kLockBroken) != 0) return nodes_.broken(culprit(nodes_.tail().load()));
+      return error(Code::not_ready, "this PE does not hold the lock", "acquire it first");
+    }
     // Somebody is behind, but may not have said so yet. The last one is waited for: when one
     // between ends, the one behind that breaks the lock. Who else ends is none of its business.
     const std::uint32_t last = (only_me & kLockBroken) != 0 ? kAnyPe : only_me - 1;
     const auto next_is_known = [&] { return next() != 0; };
-    if (!next_is_known())
-      if (Status settled = settle(next_is_known, last); !settled.ok()) return settled;
+    const Status settled = next_is_known() ? Status() : settle(next_is_known, last);
     const std::uint32_t heir = next() - 1;
+    unclaim();
+    if (!settled.ok()) return settled;
     nodes_.node(heir).fetch_and(~kWaits);
     nodes_.nudge(heir);
     return {};
@@ -95,6 +103,15 @@ class QueueLock {
  private:
   static constexpr std::uint32_t kWaits = 1, kIsIn = 1U << 30U;
 
+  /// Makes the node one of the queue; false where it is in there. Atomically: of two threads of a
+  /// PE that ask at a time the second one does not wipe out what the first one has.
+  bool claim() {
+    if ((nodes_.node(me_).fetch_or(kIsIn) & kIsIn) != 0) return false;
+    nodes_.node(me_).store(kWaits | kIsIn);
+    return true;
+  }
+  /// The last that it does with its node.
+  void unclaim() { nodes_.node(me_).fetch_and(~kIsIn); }
   std::uint32_t next() { return (nodes_.node(me_).load() & ~(kIsIn | kLockBroken)) >> 1U; }
   /// Waits for `ready`, or for the lock to break.
   template <typename Ready>

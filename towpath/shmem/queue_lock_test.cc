@@ -55,5 +55,27 @@ TEST(QueueLockTest, holder_hears_that_the_one_behind_it_has_ended) {
   EXPECT_EQ(nodes.last, kLockBroken | 2U) << "by PE 1";
 }
 
+// PE 2 waits behind one that has died, and hears of it only now; it was PE 1's successor before.
+TEST(QueueLockTest, one_that_is_not_the_holder_lets_nobody_into_a_broken_lock) {
+  PlainNodes nodes;
+  nodes.last = kLockBroken | 1U;
+  nodes.nodes[1] = kLockBroken | 3U << 1U;
+  nodes.nodes[2] = 1;
+  EXPECT_EQ(QueueLock(nodes, 1).release().code(), Code::peer_lost);
+  EXPECT_EQ(nodes.nodes[2], 1U) << "it waits";
+}
+
+TEST(QueueLockTest, one_that_did_not_get_it_in_time_lets_nobody_in) {
+  PlainNodes nodes;
+  nodes.last = 1;  // PE 0 has it
+  nodes.nodes[2] = 1;
+  nodes.meanwhile = [&] { nodes.nodes[1].fetch_or(3U << 1U); };  // PE 2 comes
+  QueueLock lock(nodes, 1);
+  EXPECT_EQ(lock.acquire().code(), Code::peer_lost);
+  EXPECT_EQ(lock.release().code(), Code::peer_lost);
+  EXPECT_EQ(nodes.nodes[2], kLockBroken | 1U) << "it waits";
+  EXPECT_EQ(lock.acquire().code(), Code::peer_lost);
+}
+
 }  // namespace
 }  // namespace towpath::shmem
