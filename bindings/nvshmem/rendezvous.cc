@@ -3,7 +3,7 @@
 // The identifier names a PE, and one of its rows: there each member notes who it is. The last one
 // to come takes a slot for the team, and sends it to all of them with the list, into a letter box
 // of each. So nobody asks another PE twice, and each waits in its own memory. Where two come for
-// one place in the team, there is none, and all hear of it.
+// one place in the team, the second one is noted in another: there is no team, and all hear of it.
 #include "bindings/nvshmem/rendezvous.h"
 
 #include <towpath/core/format.h>
@@ -18,7 +18,7 @@ using namespace towpath::openshmem;
 namespace {
 
 constexpr std::uint64_t kRows = 16;  // identifiers of one PE that are under way
-constexpr std::uint64_t kNoTeam = ~std::uint64_t{0};
+constexpr std::uint64_t kNoTeam = ~std::uint64_t{0}, kPlaceTaken = kNoTeam - 1;
 /// In the first word of a row, above the count of those that have come: some found their places
 /// taken.
 constexpr std::uint64_t kHasTwice = std::uint64_t{1} << 32U;
@@ -37,9 +37,20 @@ std::uint64_t change(std::uint64_t* at, door_atomic_op op, std::uint64_t value, 
 }
 
 std::uint64_t slot_of_new_team(bool has_twice) {
-  if (has_twice) return kNoTeam;
+  if (has_twice) return kPlaceTaken;
   const auto slot = shmem::Team::take_slot(process().world());
   return answer(slot.status()) == 0 ? *slot + std::uint64_t{1} : kNoTeam;
+}
+
+/// Notes this PE in a row: in its own place, or in the next one that is free, so that it hears,
+/// too. How many of the `members` places were taken.
+int take_place(std::uint64_t* row, int host, int own, int members) {
+  const auto me = static_cast<std::uint64_t>(process().my_pe());
+  int taken = 0;
+  while (taken < members &&
+         change(row + 1 + (own + taken) % members, door_compare_swap, me + 1, host) != 0)
+    ++taken;
+  return taken;
 }
 
 /// By the last member: takes the row of `host`, where members are noted by their PEs and 1, and
@@ -93,22 +104,25 @@ int nvshmemx_team_init(nvshmem_team_t* team, nvshmem_team_config_t* config, long
   const run::MutexLock lock(one_at_a_time);
   std::uint64_t* const row = row_of(config->uniqueid);
   const int at = static_cast<int>(host);
-  const auto me = static_cast<std::uint64_t>(self.my_pe());
-  const bool is_taken = change(row + 1 + pe_idx_in_team, door_compare_swap, me + 1, at) != 0;
-  const std::uint64_t mine = is_taken ? 1 + kHasTwice : 1;
-  const std::uint64_t came = change(row, door_add, mine, at) + mine;
-  if (came % kHasTwice == static_cast<std::uint64_t>(npes)) invite(row, at, npes, came > kHasTwice);
-  if (is_taken) {
+  const int taken = take_place(row, at, pe_idx_in_team, npes);
+  std::uint64_t reported = kPlaceTaken;
+  std::vector<std::int32_t> pes;
+  if (taken < npes) {
+    const std::uint64_t mine = taken > 0 ? 1 + kHasTwice : 1;
+    const std::uint64_t came = change(row, door_add, mine, at) + mine;
+    if (came % kHasTwice == static_cast<std::uint64_t>(npes))
+      invite(row, at, npes, came > kHasTwice);
+    shmem_uint64_wait_until(letters, SHMEM_CMP_NE, 0);
+    reported = *letters;
+    for (int i = 0; i < npes; ++i) pes.push_back(static_cast<std::int32_t>(letters[1 + i]) - 1);
+    (void)change(letters, door_swap, 0, self.my_pe());
+  }
+  if (reported == kPlaceTaken) {
     (void)answer(error(Code::already_exists,
-                       cat("another PE is number ", pe_idx_in_team, " of a new team"),
+                       cat("two PEs came for one place in a new team of ", npes, " PEs"),
                        "pass each member's own place in the team"));
     return NVSHMEMX_ERROR_INVALID_VALUE;
   }
-  shmem_uint64_wait_until(letters, SHMEM_CMP_NE, 0);
-  const std::uint64_t reported = *letters;
-  std::vector<std::int32_t> pes;
-  for (int i = 0; i < npes; ++i) pes.push_back(static_cast<std::int32_t>(letters[1 + i]) - 1);
-  (void)change(letters, door_swap, 0, self.my_pe());
   if (reported == kNoTeam) return NVSHMEMX_ERROR_INTERNAL;
   const auto made = shmem::Team::agreed(self.context().underneath(),
                                         static_cast<std::uint32_t>(reported - 1), std::move(pes));

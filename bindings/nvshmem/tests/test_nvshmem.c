@@ -339,9 +339,10 @@ static void teams_by_identifier(void) {
     CHECK(F(nvshmem_uint64_broadcast)(0, ids + 1, ids, 1, i % pes) == 0);
     config.uniqueid = ids[1];
     CHECK(F(nvshmemx_team_init)(&team, &config, 0, pes, me) != 0 && team == NVSHMEM_TEAM_INVALID);
-    /* All as its first member: none is made. */
-    if (pes > 1) CHECK(F(nvshmemx_team_init)(&team, &config, 2, pes, 0) != 0);
-    CHECK(F(nvshmem_barrier)(0) == 0 && team == NVSHMEM_TEAM_INVALID);
+    /* All as its first member: none is made, and each may come again at once. */
+    if (pes > 1) CHECK(F(nvshmemx_team_init)(&team, &config, 2, pes, 0) != 0 && team == NVSHMEM_TEAM_INVALID);
+    CHECK(F(nvshmemx_team_init)(&team, &config, 2, pes, me) == 0 && F(nvshmem_team_my_pe)(team) == me);
+    F(nvshmem_team_destroy)(team);
     if (me == 0 && pes > 1) goto next; /* no member */
     const int members = pes > 1 ? pes - 1 : 1, mine = pes - 1 - me;
     CHECK(F(nvshmemx_team_init)(&team, &config, 2, members, members) != 0);
