@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include <towpath/core/format.h>
-#include <towpath/shmem/job.h>
+#include <towpath/shmem/team_slots.h>
 
 #include "bindings/openshmem/process.h"
 
@@ -49,7 +49,9 @@ std::uint32_t agree_on_slot(Process& self, const std::vector<std::int32_t>& pes,
   }
   shmem_long_wait_until(sync, SHMEM_CMP_NE, SHMEM_SYNC_VALUE);
   const long reported = *sync;
-  if (reported < 1 || reported > static_cast<long>(shmem::kTeamSlots))
+  // Below are the predefined teams: a set is none of them.
+  if (reported <= static_cast<long>(shmem::kFirstFreeSlot) ||
+      reported > static_cast<long>(shmem::kTeamSlots))
     die(error(Code::invalid_argument, cat("a pSync that holds ", reported),
               "set it to SHMEM_SYNC_VALUE on all PEs of the set before"));
   report(self.my_pe(), SHMEM_SYNC_VALUE);

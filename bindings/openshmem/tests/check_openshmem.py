@@ -256,9 +256,11 @@ class OpenshmemTest(unittest.TestCase):
                 self.assertRegex(self.run_pes(1, program, expect=1).stderr, "comparison (6|-1)")
 
     def test_a_psync_that_was_not_set_is_reported(self):
-        program = self.build(self.ring("static long sync[4] = {-77, 77777};\n"
-                                       "  shmem_barrier(1, 0, 2, sync + (shmem_my_pe() == 2));\n  return 0;"))
-        self.assertIn("PE 2: invalid_argument: a pSync that holds 77777", self.run_pes(3, program, expect=1).stderr)
+        for found in (77777, 1, -1):  # 1: the number of the world's team
+            with self.subTest(found=found):
+                program = self.build(self.ring(f"static long sync[4] = {{0, {found}}};\n"
+                                               "  shmem_barrier(1, 0, 2, sync + (shmem_my_pe() == 2));\n  return 0;"))
+                self.assertIn(f"PE 2: invalid_argument: a pSync that holds {found} (hint", self.run_pes(3, program, expect=1).stderr)
 
     def test_what_is_not_symmetric_is_reported(self):
         program = self.build(self.ring("int here = 0;\n  shmem_int_p(&here, 1, 0);\n  return 0;"))
