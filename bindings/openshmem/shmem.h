@@ -159,7 +159,9 @@ void shmem_ctx_signal_set(shmem_ctx_t ctx, uint64_t* sig_addr, uint64_t signal, 
 /* Answers the value that was as wanted. */
 uint64_t shmem_signal_wait_until(uint64_t* sig_addr, int cmp, uint64_t cmp_value);
 
-/* A lock is a symmetric long that was 0. PEs get it in the order in which they ask. */
+/* A lock is a symmetric long that was 0. PEs get it in the order in which they ask. It is the PE's,
+ * whichever thread asked: setting it while the PE has it, or clearing it while it has not, ends the
+ * PE. */
 void shmem_set_lock(long* lock);
 void shmem_clear_lock(long* lock);
 /* 0: it is ours now. When the holder has died, this ends as shmem_set_lock() does. */

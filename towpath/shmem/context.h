@@ -35,7 +35,7 @@ namespace towpath::shmem {
 /// Invariants: letting go of the handle is never collective. A PE that ends while it holds the lock
 /// breaks it: all that wait, and all that come later, learn which PE it was. In a forked child,
 /// which is no PE, every call fails with not_ready.
-/// Thread: one of each PE at a time.
+/// Thread: one of each PE at a time; several may try beside each other.
 class Lock {
  public:
   Lock() = default;
