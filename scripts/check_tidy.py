@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """House rules that a compiler does not know: banned calls and what to write instead, orphans, large files,
-leftovers, links that lead nowhere, and ratchets on length (scripts/ratchet.txt) and on words (scripts/words.txt).
+leftovers, links to what is not there, and ratchets on length (scripts/ratchet.txt) and on words (scripts/words.txt).
 
     file:line: what is wrong: what to do instead
 
