@@ -206,10 +206,14 @@ TEST(LettingGoTest, bytes_that_a_peer_still_moves_outlive_their_registration) {
 }
 
 TEST(LettingGoTest, bytes_that_a_peer_still_moves_outlive_their_agent) {
+  struct Both {
+    Moved moved;
+    memory::SharedRegion other;
+    memory::Registration other_pool = Pair::pool_of(*moved.agent, other);
+  };
   // Stays alive with the agent's core; by the other registration a leak checker finds both.
-  static Moved& moved = *new Moved;
-  static memory::SharedRegion other;
-  static auto& other_pool = *new memory::Registration(Pair::pool_of(*moved.agent, other));
+  static auto& all = *new std::vector<Both*>;
+  auto& [moved, other, other_pool] = *all.emplace_back(new Both);
   EXPECT_TRUE(other_pool.is_registered());
   const std::weak_ptr<const memory::Region> bytes = moved.region;
   moved.agent.reset();

@@ -249,7 +249,7 @@ TEST(RacesTest, no_look_at_the_clock_by_a_handle_that_outlives_its_agent) {
   EXPECT_EQ(r.clock.looks, looks);
 }
 
-/// An agent with a transfer that never comes to rest: it stays alive, and is found in a static.
+/// An agent with a transfer that never comes to rest.
 struct Stuck {
   Stuck() {
     script.can.quiesced = backend::Quiescence::none;
@@ -270,10 +270,17 @@ struct Stuck {
   Transfer transfer;
 };
 
+/// One that stays alive, as it does; a leak checker finds it here.
+Stuck& make_stuck() {
+  static auto& all = *new std::vector<Stuck*>;
+  return *all.emplace_back(new Stuck);
+}
+
 // The clock may go when the agent has gone, as that of a standard::Node does.
 TEST(RacesTest, a_wait_comes_back_before_its_agent_has_ended) {
-  static Stuck& s = *new Stuck;
-  static std::atomic<bool> waits{false};
+  Stuck& s = make_stuck();
+  static std::atomic<bool> waits;
+  waits = false;
   s.script.on_progress = [] { waits = true; };
   Outcome outcome = Outcome::done;
   std::thread waiter([&] { outcome = s.transfer.wait(std::chrono::seconds(2)); });
@@ -287,10 +294,10 @@ TEST(RacesTest, a_wait_comes_back_before_its_agent_has_ended) {
 
 // Its backend has the clock, too, and would end the transfer by it.
 TEST(RacesTest, a_transfer_that_never_came_to_rest_is_not_cancelled_after_its_agent) {
-  static Stuck& s = *new Stuck;
+  Stuck& s = make_stuck();
   s.agent.reset();
-  s.script.on_cancel = [] {
-    if (!s.script.active.empty()) s.script.active.front()->complete(error(Code::cancelled, ""));
+  s.script.on_cancel = [&active = s.script.active] {
+    if (!active.empty()) active.front()->complete(error(Code::cancelled, ""));
   };
   const int looks = s.clock.looks;
   s.transfer.cancel();
