@@ -29,7 +29,7 @@ bool has_refusals(FrameKind kind) { return kind == FrameKind::wrote || kind == F
 std::size_t record_bytes(FrameKind kind) {
   if (has_pieces(kind)) return kPieceBytes;
   if (has_refusals(kind)) return kRefusalBytes;
-  return kind == FrameKind::note ? net::SipMac::kProofBytes : 0;
+  return kind == FrameKind::note ? net::Mac::kProofBytes : 0;
 }
 
 std::size_t max_records(FrameKind kind) {
@@ -109,7 +109,7 @@ Refusal Frame::refusal(std::size_t i) const noexcept {
           .code = static_cast<Code>(load<std::uint8_t>(at.subspan(2)))};
 }
 
-net::SipMac::Proof Frame::payload_proof() const noexcept {
+net::Mac::Proof Frame::payload_proof() const noexcept {
   return {load<std::uint64_t>(records), load<std::uint64_t>(records.subspan(8))};
 }
 
@@ -173,11 +173,11 @@ void FrameWriter::add(const Refusal& refusal) noexcept {
   ++header_.count;
 }
 
-void FrameWriter::add(const net::SipMac::Proof& payload_proof) noexcept {
-  const ByteSpan at = room_.subspan(size_, net::SipMac::kProofBytes);
+void FrameWriter::add(const net::Mac::Proof& payload_proof) noexcept {
+  const ByteSpan at = room_.subspan(size_, net::Mac::kProofBytes);
   store(at, payload_proof.low);
   store(at.subspan(8), payload_proof.high);
-  size_ += net::SipMac::kProofBytes;
+  size_ += net::Mac::kProofBytes;
   ++header_.count;
 }
 

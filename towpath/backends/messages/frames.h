@@ -126,7 +126,7 @@ struct Frame {
   /// i < header.count, of a wrote or data.
   Refusal refusal(std::size_t i) const noexcept;
   /// Of a note.
-  net::SipMac::Proof payload_proof() const noexcept;
+  net::Mac::Proof payload_proof() const noexcept;
 };
 
 constexpr bool is_sealed(FrameKind kind) noexcept { return kind != FrameKind::hello; }
@@ -148,7 +148,7 @@ class FrameWriter {
 
   void add(const Piece& piece) noexcept;
   void add(const Refusal& refusal) noexcept;
-  void add(const net::SipMac::Proof& payload_proof) noexcept;
+  void add(const net::Mac::Proof& payload_proof) noexcept;
   void append(ConstByteSpan bytes) noexcept;
   /// The same for bytes that the caller puts there.
   ByteSpan append_room(std::size_t bytes) noexcept;

@@ -78,12 +78,12 @@ TEST(FrameTest, refusals_must_ascend_and_have_a_reason) {
 TEST(FrameTest, note_has_one_proof_and_hello_no_seal) {
   net::MessageBuffer buffer(kFrameBytes);
   FrameWriter note(buffer, {.kind = FrameKind::note});
-  note.add(net::SipMac::Proof{11, 22});
+  note.add(net::Mac::Proof{11, 22});
   note.append(as_bytes("text"));
   note.finish();
   const auto frame = decode_frame(head_of(buffer), buffer.body_bytes);
   ASSERT_TRUE(frame.ok()) << frame.status().to_string();
-  EXPECT_TRUE(frame->payload_proof() == (net::SipMac::Proof{11, 22}));
+  EXPECT_TRUE(frame->payload_proof() == (net::Mac::Proof{11, 22}));
   EXPECT_EQ(decode_flat(frame_of({.kind = FrameKind::note}, {}, 4)).code(), Code::corrupt);
 
   net::MessageBuffer second(kFrameBytes);

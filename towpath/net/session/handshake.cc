@@ -42,18 +42,21 @@ constexpr FieldRule kPartyRules[] = {
 };
 constexpr Schema kPartySchema("party of a handshake", kPartyRules);
 
-constexpr Tag kNonce = required(1), kFrom = required(2), kBackend = required(3), kTo = required(4);
+constexpr Tag kNonce = required(1), kFrom = required(2), kBackend = required(3), kTo = required(4),
+              kHasAes = optional(5);
 constexpr std::size_t kMaxPartyBytes = kMaxAgentName + kMaxPartyData + 64;
 constexpr FieldRule kHelloRules[] = {
     {kNonce, "nonce", Kind::bytes, kOne, sizeof(Nonce)},
     {kFrom, "from", Kind::nested, kOne, kMaxPartyBytes, &kPartySchema},
     {kBackend, "backend", Kind::bytes, kOne, 32},
     {kTo, "to", Kind::number, kOne},
+    {kHasAes, "has AES", Kind::number, kAtMostOne},
 };
 constexpr Schema kHelloSchema("hello of a handshake", kHelloRules);
 constexpr FieldRule kAnswerRules[] = {
     {kNonce, "nonce", Kind::bytes, kOne, sizeof(Nonce)},
     {kFrom, "from", Kind::nested, kOne, kMaxPartyBytes, &kPartySchema},
+    {kHasAes, "has AES", Kind::number, kAtMostOne},
 };
 constexpr Schema kAnswerSchema("answer of a handshake", kAnswerRules);
 
@@ -90,12 +93,13 @@ Status take_field(Content& content, const Field& field) {
       return decode(field.nested(),
                     [&](const Field& inner) { return take_party(content.from, inner); });
     case kBackend: content.backend = field.text(); return {};
-    default: content.to = field.number(); return {};
+    case kTo: content.to = field.number(); return {};
+    default: content.from.has_aes = field.number() != 0; return {};
   }
 }
 
 Result<Content> decode_content(ConstByteSpan fields, const Schema& schema) {
-  Content content;
+  Content content{.from = {.has_aes = false}};  // a release that knows nothing of it says nothing
   TOWPATH_TRY(decode(Decoder(fields, schema),
                      [&](const Field& field) { return take_field(content, field); }));
   return content;
@@ -114,6 +118,7 @@ Bytes encode(const Content& content, const Schema& schema) {
     out.put_text(kBackend, content.backend);
     out.put_number(kTo, content.to);
   }
+  if (content.from.has_aes) out.put_number(kHasAes, 1);
   auto fields = std::move(out).finish();
   TOWPATH_CHECK(fields.ok(), "what a side says of itself must fit its own schema");
   return *std::move(fields);
@@ -191,15 +196,19 @@ Status check_secret(const SessionTerms& terms) {
 }
 
 /// Of the session, once all was exchanged.
-SessionKeys keys_of(const SessionTerms& terms, bool is_dialler,
+SessionKeys keys_of(const SessionTerms& terms, bool is_dialler, Mac::Algorithm seals,
                     std::initializer_list<ConstByteSpan> exchanged) {
   Sha256 transcript;
   for (const ConstByteSpan part : exchanged) transcript.add(part);
   const Digest salt = transcript.finish();
   const ConstByteSpan secret = as_bytes(terms.secret.reveal());
-  const SymmetricKey dialler = derive_key(secret, salt, "towpath session v1 key of the dialler");
-  const SymmetricKey listener = derive_key(secret, salt, "towpath session v1 key of the listener");
+  const SealKey dialler{derive_key(secret, salt, "towpath session v1 key of the dialler"), seals};
+  const SealKey listener{derive_key(secret, salt, "towpath session v1 key of the listener"), seals};
   return is_dialler ? SessionKeys{dialler, listener} : SessionKeys{listener, dialler};
+}
+
+Mac::Algorithm seals_of(bool has_aes, bool peer_has_aes) {
+  return has_aes && peer_has_aes ? Mac::Algorithm::aes_cmac : Mac::Algorithm::siphash;
 }
 
 }  // namespace
@@ -209,7 +218,7 @@ SessionKeys keys_of(const SessionTerms& terms, bool is_dialler,
 Result<DialHandshake> DialHandshake::begin(SessionTerms terms, const SessionParty& self,
                                            Expected listener) {
   TOWPATH_TRY(check_secret(terms));
-  DialHandshake handshake(std::move(terms), std::move(listener));
+  DialHandshake handshake(std::move(terms), std::move(listener), self.has_aes);
   const Content content{.nonce = random_nonce(),
                         .from = self,
                         .backend = handshake.terms_.backend,
@@ -228,7 +237,7 @@ Result<DialHandshake::Outcome> DialHandshake::take(ConstByteSpan answer) const {
   }
   Outcome outcome{.listener_data = std::move(content.from.data)};
   outcome.confirmation = make(Step::confirmation, {}, terms_, {hello_, answer});
-  outcome.keys = keys_of(terms_, true, {hello_, answer});
+  outcome.keys = keys_of(terms_, true, seals_of(has_aes_, content.from.has_aes), {hello_, answer});
   return outcome;
 }
 
@@ -246,6 +255,7 @@ Result<AcceptHandshake> AcceptHandshake::begin(SessionTerms terms, const Session
                                    " of instance ", hex(self.instance), ": it was redirected"));
   }
   AcceptHandshake handshake(std::move(terms));
+  handshake.seals_ = seals_of(self.has_aes, content.from.has_aes);
   handshake.dialler_ = std::move(content.from);
   handshake.hello_.assign(hello.begin(), hello.end());
   const Content ours{.nonce = random_nonce(), .from = self};
@@ -256,7 +266,7 @@ Result<AcceptHandshake> AcceptHandshake::begin(SessionTerms terms, const Session
 Result<SessionKeys> AcceptHandshake::take(ConstByteSpan confirmation) const {
   TOWPATH_TRY(open(Step::confirmation, confirmation).status());
   TOWPATH_TRY(check(Step::confirmation, confirmation, terms_, {hello_, answer_}));
-  return keys_of(terms_, false, {hello_, answer_});
+  return keys_of(terms_, false, seals_, {hello_, answer_});
 }
 
 }  // namespace towpath::net

@@ -24,7 +24,7 @@
 #include <towpath/core/identity.h>
 #include <towpath/core/result.h>
 #include <towpath/core/secret.h>
-#include <towpath/net/keys.h>
+#include <towpath/net/session/seal.h>
 
 namespace towpath::net {
 
@@ -37,6 +37,7 @@ struct SessionParty {
   AgentIdentity agent;
   std::uint64_t instance = 0;  ///< random and never 0: this backend, and none before or after it
   Bytes data;                  ///< opaque here, at most kMaxPartyData
+  bool has_aes = Mac::is_available(Mac::Algorithm::aes_cmac);
 };
 
 /// What both sides must have in common.
@@ -45,10 +46,10 @@ struct SessionTerms {
   std::string backend;  ///< at most 32 bytes
 };
 
-/// Of a session that is up.
+/// Of a session that is up. Its seals are made by AES where both sides have it.
 struct SessionKeys {
-  SymmetricKey sending;
-  SymmetricKey receiving;
+  SealKey sending;
+  SealKey receiving;
 };
 
 class DialHandshake {
@@ -74,11 +75,12 @@ class DialHandshake {
   Result<Outcome> take(ConstByteSpan answer) const;
 
  private:
-  DialHandshake(SessionTerms terms, Expected listener)
-      : terms_(std::move(terms)), listener_(std::move(listener)) {}
+  DialHandshake(SessionTerms terms, Expected listener, bool has_aes)
+      : terms_(std::move(terms)), listener_(std::move(listener)), has_aes_(has_aes) {}
 
   SessionTerms terms_;
   Expected listener_;
+  bool has_aes_;
   Bytes hello_;
 };
 
@@ -101,6 +103,7 @@ class AcceptHandshake {
 
   SessionTerms terms_;
   SessionParty dialler_;
+  Mac::Algorithm seals_ = Mac::Algorithm::siphash;
   Bytes hello_;
   Bytes answer_;
 };

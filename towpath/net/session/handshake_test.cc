@@ -52,9 +52,25 @@ TEST_F(HandshakeTest, both_sides_know_each_other_and_share_keys) {
   EXPECT_EQ(outcome->listener_data, listener_.data);
   const auto keys = far->take(outcome->confirmation);
   ASSERT_TRUE(keys.ok()) << keys.status().to_string();
-  EXPECT_EQ(to_hex(outcome->keys.sending.bytes()), to_hex(keys->receiving.bytes()));
-  EXPECT_EQ(to_hex(outcome->keys.receiving.bytes()), to_hex(keys->sending.bytes()));
-  EXPECT_NE(to_hex(keys->sending.bytes()), to_hex(keys->receiving.bytes()));
+  EXPECT_EQ(to_hex(outcome->keys.sending.key.bytes()), to_hex(keys->receiving.key.bytes()));
+  EXPECT_EQ(to_hex(outcome->keys.receiving.key.bytes()), to_hex(keys->sending.key.bytes()));
+  EXPECT_NE(to_hex(keys->sending.key.bytes()), to_hex(keys->receiving.key.bytes()));
+}
+
+TEST_F(HandshakeTest, seals_are_made_by_aes_where_both_sides_have_it) {
+  for (const bool near_has : {false, true}) {
+    for (const bool far_has : {false, true}) {
+      SessionParty self = dialler_, other = listener_;
+      self.has_aes = near_has, other.has_aes = far_has;
+      const auto near = DialHandshake::begin(terms(), self, {other.agent, other.instance}).value();
+      const auto far = AcceptHandshake::begin(terms(), other, near.hello()).value();
+      const auto outcome = near.take(far.answer()).value();
+      const auto expected =
+          near_has && far_has ? Mac::Algorithm::aes_cmac : Mac::Algorithm::siphash;
+      EXPECT_EQ(outcome.keys.sending.algorithm, expected);
+      EXPECT_EQ(far.take(outcome.confirmation).value().receiving.algorithm, expected);
+    }
+  }
 }
 
 TEST_F(HandshakeTest, secret_never_travels_and_keys_are_of_one_handshake) {
@@ -66,8 +82,8 @@ TEST_F(HandshakeTest, secret_never_travels_and_keys_are_of_one_handshake) {
     for (const ConstByteSpan sent :
          {near.hello(), far.answer(), ConstByteSpan(outcome.confirmation)})
       EXPECT_EQ(as_text(sent).find(kSecret.substr(0, 16)), std::string_view::npos);
-    EXPECT_NE(to_hex(outcome.keys.sending.bytes()), first_key);
-    first_key = to_hex(outcome.keys.sending.bytes());
+    EXPECT_NE(to_hex(outcome.keys.sending.key.bytes()), first_key);
+    first_key = to_hex(outcome.keys.sending.key.bytes());
   }
 }
 

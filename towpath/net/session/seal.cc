@@ -12,7 +12,7 @@ using wire::store;
 void Sealer::seal(ByteSpan head) noexcept {
   const ByteSpan seal = head.last(kSealBytes);
   store(seal, ++counter_);
-  const SipMac::Proof proof = keys_.heads.prove(head.first(head.size() - SipMac::kProofBytes));
+  const Mac::Proof proof = macs_.heads.prove(head.first(head.size() - Mac::kProofBytes));
   store(seal.subspan(8), proof.low);
   store(seal.subspan(16), proof.high);
 }
@@ -21,9 +21,9 @@ Status SealReader::check(ConstByteSpan head) {
   if (head.size() < kSealBytes)
     return error(Code::denied, cat("a message of ", head.size(), " bytes has no seal"));
   const ConstByteSpan seal = head.last(kSealBytes);
-  const SipMac::Proof claimed{load<std::uint64_t>(seal.subspan(8)),
-                              load<std::uint64_t>(seal.subspan(16))};
-  if (!(keys_.heads.prove(head.first(head.size() - SipMac::kProofBytes)) == claimed)) {
+  const Mac::Proof claimed{load<std::uint64_t>(seal.subspan(8)),
+                           load<std::uint64_t>(seal.subspan(16))};
+  if (!(macs_.heads.prove(head.first(head.size() - Mac::kProofBytes)) == claimed)) {
     return error(Code::denied, "a message was forged or altered on its way: its seal does not fit",
                  "somebody interferes with the network between the two");
   }

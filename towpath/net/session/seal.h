@@ -16,33 +16,40 @@
 #include <towpath/core/bytes.h>
 #include <towpath/core/result.h>
 #include <towpath/net/keys.h>
-#include <towpath/net/sip_mac.h>
+#include <towpath/net/mac.h>
 
 namespace towpath::net {
 
-inline constexpr std::size_t kSealBytes = 8 + SipMac::kProofBytes;
+inline constexpr std::size_t kSealBytes = 8 + Mac::kProofBytes;
 
-/// One key proves heads, the other bodies: no body can be taken for a head.
-struct SealKeys {
-  SealKeys() = default;
-  explicit SealKeys(const SymmetricKey& key)
-      : heads(key.bytes()), bodies(key.bytes().subspan(SipMac::kKeyBytes)) {}
-  SipMac heads;
-  SipMac bodies;
+/// Of one direction of a session.
+struct SealKey {
+  SymmetricKey key;
+  Mac::Algorithm algorithm = Mac::Algorithm::siphash;
+};
+
+/// One half of a key proves heads, the other bodies: no body can be taken for a head.
+struct SealMacs {
+  SealMacs() = default;
+  explicit SealMacs(const SealKey& of)
+      : heads(of.algorithm, of.key.bytes()),
+        bodies(of.algorithm, of.key.bytes().subspan(Mac::kKeyBytes)) {}
+  Mac heads;
+  Mac bodies;
 };
 
 class Sealer {
  public:
   Sealer() = default;
-  explicit Sealer(const SymmetricKey& key) : keys_(key) {}
+  explicit Sealer(const SealKey& key) : macs_(key) {}
 
   /// Writes the seal into the last kSealBytes of `head`. Messages leave in the order of their
   /// seals.
   void seal(ByteSpan head) noexcept;
-  SipMac::Proof prove_body(ConstByteSpan body) const noexcept { return keys_.bodies.prove(body); }
+  Mac::Proof prove_body(ConstByteSpan body) const noexcept { return macs_.bodies.prove(body); }
 
  private:
-  SealKeys keys_;
+  SealMacs macs_;
   std::uint64_t counter_ = 0;
 };
 
@@ -57,20 +64,20 @@ inline constexpr std::uint64_t kMaxOvertaken = 4096;
 class SealReader {
  public:
   SealReader() = default;
-  SealReader(const SymmetricKey& key, Delivery delivery) : keys_(key), delivery_(delivery) {}
+  SealReader(const SealKey& key, Delivery delivery) : macs_(key), delivery_(delivery) {}
 
   /// Whether this head came from the peer, once and in its turn. Errors: denied; the session is
   /// over. Cost: no allocation.
   Status check(ConstByteSpan head);
-  bool proves_body(ConstByteSpan body, const SipMac::Proof& proof) const noexcept {
-    return keys_.bodies.prove(body) == proof;
+  bool proves_body(ConstByteSpan body, const Mac::Proof& proof) const noexcept {
+    return macs_.bodies.prove(body) == proof;
   }
 
  private:
   bool is_in_turn(std::uint64_t counter) noexcept;
   bool is_first(std::uint64_t counter) noexcept;
 
-  SealKeys keys_;
+  SealMacs macs_;
   Delivery delivery_ = Delivery::ordered;
   std::uint64_t newest_ = 0;
   std::array<std::uint64_t, kMaxOvertaken / 64> seen_{};  ///< bit n: a counter equal to n mod 4,096

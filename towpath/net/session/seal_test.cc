@@ -6,12 +6,13 @@
 
 #include <towpath/core/format.h>
 #include <towpath/net/session/seal.h>
+#include <towpath/wire/little_endian.h>
 
 namespace towpath::net {
 namespace {
 
-SymmetricKey key(unsigned number) {
-  return derive_key(as_bytes("sixteen bytes!!!"), {}, cat("key ", number));
+SealKey key(unsigned number) {
+  return {.key = derive_key(as_bytes("sixteen bytes!!!"), {}, cat("key ", number))};
 }
 
 Bytes sealed(Sealer& sealer, std::string_view text) {
@@ -104,7 +105,7 @@ TEST(SealTest, proof_of_a_body_is_none_of_a_head) {
   const ConstByteSpan body = as_bytes("a notification");
   EXPECT_TRUE(reader.proves_body(body, sealer.prove_body(body)));
   EXPECT_FALSE(reader.proves_body(as_bytes("another"), sealer.prove_body(body)));
-  Bytes head(body.size() + 8 + SipMac::kProofBytes);
+  Bytes head(body.size() + 8 + Mac::kProofBytes);
   std::ranges::copy(body, head.begin());
   wire::store(std::span(head).subspan(body.size()), std::uint64_t{1});
   const auto proof = sealer.prove_body(ConstByteSpan(head).first(body.size() + 8));

@@ -82,7 +82,7 @@ class Session {
     is_up_ = true;
     return true;
   }
-  bool proves_body(ConstByteSpan body, const SipMac::Proof& proof) const noexcept {
+  bool proves_body(ConstByteSpan body, const Mac::Proof& proof) const noexcept {
     return seals_.proves_body(body, proof);
   }
 

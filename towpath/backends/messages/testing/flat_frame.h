@@ -23,7 +23,7 @@ inline std::pair<ConstByteSpan, ConstByteSpan> split(ConstByteSpan bytes) {
   const bool has_refusals = kind == FrameKind::wrote || kind == FrameKind::data;
   const std::size_t each = has_pieces                ? kPieceBytes
                            : has_refusals            ? kRefusalBytes
-                           : kind == FrameKind::note ? net::SipMac::kProofBytes
+                           : kind == FrameKind::note ? net::Mac::kProofBytes
                                                      : 0;
   const std::size_t head = kHeaderBytes + each * wire::load<std::uint16_t>(bytes.subspan(6)) +
                            (is_sealed(kind) ? net::kSealBytes : 0);

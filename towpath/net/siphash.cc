@@ -1,6 +1,7 @@
 #include <bit>
 
-#include <towpath/net/sip_mac.h>
+#include <towpath/net/mac.h>
+#include <towpath/wire/little_endian.h>
 
 namespace towpath::net {
 namespace {
@@ -29,9 +30,12 @@ struct State {
 
 }  // namespace
 
-SipMac::Proof SipMac::prove(ConstByteSpan bytes) const noexcept {
-  State state{key_[0] ^ 0x736f6d6570736575, key_[1] ^ 0x646f72616e646f6d ^ 0xee,
-              key_[0] ^ 0x6c7967656e657261, key_[1] ^ 0x7465646279746573};
+Mac::Proof Mac::prove_by_siphash(ConstByteSpan bytes) const noexcept {
+  const ConstByteSpan key = keys_[0].bytes;
+  const auto low_key = wire::load<std::uint64_t>(key);
+  const auto high_key = wire::load<std::uint64_t>(key.subspan(8));
+  State state{low_key ^ 0x736f6d6570736575, high_key ^ 0x646f72616e646f6d ^ 0xee,
+              low_key ^ 0x6c7967656e657261, high_key ^ 0x7465646279746573};
   std::size_t at = 0;
   for (; at + 8 <= bytes.size(); at += 8) state.take(wire::load<std::uint64_t>(bytes.subspan(at)));
   std::uint64_t last = static_cast<std::uint64_t>(bytes.size()) << 56U;
