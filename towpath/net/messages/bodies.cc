@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 
 #include <towpath/net/messages/message_worker.h>
 
@@ -23,18 +22,18 @@ std::uint64_t match_parts(Whole& whole, std::span<Part> parts, Copy copy) {
 }  // namespace
 
 void BodySource::copy_out(ByteSpan into) {
-  std::array<ConstByteSpan, kMostParts> some;
+  PartArray<ConstByteSpan> some;
   const auto copy = [](ConstByteSpan from, ByteSpan to) { copy_bytes(from, to.data()); };
-  while (!into.empty()) left(match_parts(into, std::span(some).first(parts(some)), copy));
+  while (!into.empty()) left(match_parts(into, some.all().first(parts(some.all())), copy));
 }
 
 bool BodySink::take(ConstByteSpan bytes) {
-  std::array<ByteSpan, kMostParts> parts;
+  PartArray<ByteSpan> parts;
   const auto copy = [](ByteSpan to, ConstByteSpan from) { copy_bytes(from, to.data()); };
   while (!bytes.empty()) {
-    const std::size_t count = room(parts);
+    const std::size_t count = room(parts.all());
     if (count == 0) return false;
-    came(match_parts(bytes, std::span(parts).first(count), copy));
+    came(match_parts(bytes, parts.all().first(count), copy));
   }
   return true;
 }

@@ -31,6 +31,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <towpath/core/bytes.h>
@@ -88,6 +89,18 @@ class MessageBuffers {
 
 /// Parts of a body that are asked for at once, at most.
 inline constexpr std::size_t kMostParts = 64;
+
+/// Places for parts, not initialised: a message has one or two, and to write all the others would
+/// cost a short one more than anything else does.
+template <typename Part, std::size_t Count = kMostParts>
+class PartArray {
+ public:
+  std::span<Part> all() noexcept { return {reinterpret_cast<Part*>(places_), Count}; }
+
+ private:
+  static_assert(std::is_trivially_copyable_v<Part>);
+  alignas(Part) std::byte places_[Count * sizeof(Part)];
+};
 
 /// The rest of a body, behind what a buffer has of it: it leaves from where it lies.
 class BodySource {

@@ -124,8 +124,8 @@ Status TcpEndpoint::hear() {
 }
 
 void TcpEndpoint::watch_room() {
-  const bool wants = sender_.unsent() > 0 && unsendable_.ok();
-  if (!stream_ || wants_writable_ == wants) return;
+  const bool wants = !sender_.is_empty() && unsendable_.ok();
+  if (wants_writable_ == wants || !stream_) return;
   wants_writable_ = wants;
   context_.loop.want_writable(stream_->fd(), tag_, wants_writable_);
 }

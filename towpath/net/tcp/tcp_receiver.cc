@@ -61,11 +61,12 @@ void TcpReceiver::wait_for_more() {
 // Straight into the memory of the body that comes, as far as it is wanted; what is behind it, or
 // all else, into the stage.
 Result<std::uint64_t> TcpReceiver::read(std::uint64_t& asked) {
-  std::array<ByteSpan, kMostParts + 1> parts;
+  PartArray<ByteSpan, kMostParts + 1> places;
+  const std::span<ByteSpan> parts = places.all();
   std::size_t count = 0;
   std::uint64_t straight = 0;
   if (missing_ > 0 && sink_ != nullptr && !is_dropped_) {
-    const std::size_t given = sink_->room(std::span(parts).first(kMostParts));
+    const std::size_t given = sink_->room(parts.first(kMostParts));
     is_dropped_ = given == 0;
     for (; count < given && straight < missing_; ++count) {
       parts[count] =
@@ -78,7 +79,7 @@ Result<std::uint64_t> TcpReceiver::read(std::uint64_t& asked) {
     parts[count++] = {stage_.get() + end_, stage_bytes_ - end_};
     asked += stage_bytes_ - end_;
   }
-  const auto read = stream_.read_parts(std::span(parts).first(count));
+  const auto read = stream_.read_parts(parts.first(count));
   // The memory may have been unmapped by its owner: that is not the connection's fault.
   if (!read.ok() && read.code() == Code::out_of_range && straight > 0) {
     is_dropped_ = !sink_->faulted();
@@ -111,7 +112,7 @@ Status TcpReceiver::take_staged() {
       continue;
     }
     is_cut_short_ = has_done_enough() && begin_ != end_;
-    if (is_cut_short_) return {};
+    if (is_cut_short_ || begin_ == end_) return {};
     TOWPATH_TRY(const bool is_whole, take_head());
     if (is_whole) continue;
     // What is there of a head goes to the begin: the rest fits behind it.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <new>
 #include <utility>
 
@@ -65,12 +64,13 @@ void TcpSender::drop(std::unique_ptr<MessageBuffer> buffer, BodySource* rest) {
 }
 
 Status TcpSender::leave(sys::ByteStream& stream, Unsent& message) {
-  std::array<ConstByteSpan, kMostParts> parts;
+  PartArray<ConstByteSpan> places;
+  const std::span<ConstByteSpan> parts = places.all();
   if (!stream.moves_by_kernel() && message.rest != nullptr && message.rest->may_fault())
     copy_rest(message);
   while (message.bytes() > 0) {
     const std::size_t count = message.parts(parts);
-    const auto some = stream.write_parts(std::span(parts).first(count));
+    const auto some = stream.write_parts(parts.first(count));
     // The memory may have been unmapped by its owner: that is not the connection's fault.
     if (!some.ok() && some.code() == Code::out_of_range && message.rest != nullptr) {
       copy_rest(message);
@@ -97,14 +97,17 @@ Status TcpSender::leave_all(sys::ByteStream& stream) {
 
 Status TcpSender::send(sys::ByteStream* stream, std::unique_ptr<MessageBuffer> buffer,
                        BodySource* rest, std::uint64_t rest_bytes) {
-  Unsent message{.left = buffer->with_prefix(rest_bytes), .rest = rest, .rest_left = rest_bytes};
-  message.buffer = std::move(buffer);
   try {  // first: the rest of a message that has left in part must have a place
-    unsent_.push_back(std::move(message));
+    unsent_.emplace_back();
   } catch (const std::bad_alloc&) {
-    put_away(message);
+    drop(std::move(buffer), rest);
     return no_memory_;
   }
+  Unsent& message = unsent_.back();
+  message.left = buffer->with_prefix(rest_bytes);
+  message.buffer = std::move(buffer);
+  message.rest = rest;
+  message.rest_left = rest_bytes;
   if (stream == nullptr || unsent_.size() > 1) return {};
   return leave_at_once(*stream);
 }

@@ -23,6 +23,7 @@ class TcpSender {
   TcpSender& operator=(const TcpSender&) = delete;
 
   std::size_t unsent() const noexcept { return unsent_.size(); }
+  bool is_empty() const noexcept { return unsent_.empty(); }
   std::uint64_t unsent_bytes() const noexcept;
   /// As MessageEndpoint::send(). Null `stream`: it waits until leave_all().
   Status send(sys::ByteStream* stream, std::unique_ptr<MessageBuffer> buffer, BodySource* rest,
