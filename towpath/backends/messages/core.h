@@ -145,12 +145,16 @@ class MessageBackend final : public backend::Backend,
   void answer_write(const InboundWrite& inbound);
   void take_noted(Link& link, std::uint64_t number);
   void offer_notes(Link& link);
-  void report_losses();
+  void report_losses() {
+    if (links_->has_broken()) report_broken();
+  }
+  void report_broken();
   void end(Rail& rail, const Status& why);
   void end(Link& link);
   void report_loss(Link& link);
   void beat(Instant now);
   void beat(Rail& rail, Instant now);
+  bool drive_carrier();
   Instant expire(Instant now, bool pumps);
   bool drive_links(Instant now);
 

@@ -91,13 +91,13 @@ void MessageBackend::on_broken(void* owner, const Status& why) {
     links_->note_broken(*static_cast<Rail*>(session.owner), session.broken());
 }
 
-void MessageBackend::report_losses() {
-  const bool some = links_->report_broken([this](Rail& rail, const Status& why) {
+void MessageBackend::report_broken() {
+  links_->report_broken([this](Rail& rail, const Status& why) {
     Link& link = rail.link;
     if (!rail.is_left && !link.is_ended) end(rail, why);
     if (link.lost) report_loss(link);
   });
-  if (some) bound_last_notes();
+  bound_last_notes();
 }
 
 // They wait as long as this side's program takes none, and their peers may be gone for good: so

@@ -108,7 +108,12 @@ void MessageBackend::take_note(Rail& rail, InboundText& inbound) {
         error(Code::peer_lost, cat(link.name(), " sent notifications of ", notes.held_bytes + bytes,
                                    " bytes without waiting for an answer")));
   }
-  notes.too_early.emplace(number, std::move(inbound.text));  // what throws has changed nothing
+  if (number == notes.arrived + 1) {
+    notes.waiting.push_back(std::move(inbound.text));  // what throws has changed nothing
+    ++notes.arrived;
+  } else {
+    notes.too_early.emplace(number, std::move(inbound.text));
+  }
   notes.held_bytes += bytes;
   links_->list(link);
   put_in_order(notes);

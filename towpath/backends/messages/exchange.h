@@ -40,7 +40,7 @@ struct Exchange {
   backend::SegmentCursor begin;
   std::uint64_t bytes = 0;                   ///< 0 when it is free
   Instant dead_after;                        ///< of a write: until when the owner may place it
-  Instant asked_at;                          ///< of a rail that is measured
+  Instant asked_at;                          ///< the stamp of its frame
   SendSource<RequestPieceIterator> leaving;  ///< of a write: its bytes that have not left
 
   void start(MessageOperation& its_operation);

@@ -60,17 +60,16 @@ class LinkTable {
   void note_broken(const Rail& rail, const Status& why) {
     broken_.emplace_back(rail.session->numbers().ours, why);
   }
-  /// Calls report(rail, why) of all that broke. One that throws comes again. False: none has.
+  bool has_broken() const noexcept { return !broken_.empty(); }
+  /// Calls report(rail, why) of all that broke. One that throws comes again.
   template <typename Report>
-  bool report_broken(Report report) {
-    const bool some = !broken_.empty();
+  void report_broken(Report report) {
     for (std::size_t i = 0; i < broken_.size(); ++i) {
       const auto [session, why] = broken_[i];
       if (const auto found = rails_.find(session); found != rails_.end())
         report(*found->second, why);
     }
     broken_.clear();  // now: what throws comes again
-    return some;
   }
 
   /// It is driven from now on, until it is no longer busy.

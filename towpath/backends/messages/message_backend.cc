@@ -15,8 +15,10 @@ using namespace backend;
 
 namespace {
 
-/// Rounds of the carrier's progress in one call of ours, and in the last one of all.
+/// Rounds of the carrier's progress in one call of ours, and in the last one of all. What brought
+/// less than kWorthAnother probably took all there was: to ask again costs a system call.
 constexpr int kRoundsPerCall = 8;
+constexpr std::uint64_t kWorthAnother = 64 * 1024;
 constexpr int kFarewellRounds = 200;
 /// How often a side that ends asks whether its last notifications have arrived.
 constexpr Duration kFarewellStep = std::chrono::milliseconds(1);
@@ -280,20 +282,30 @@ bool MessageBackend::drive_links(Instant now) {
       [&] { return moved() - before >= kSliceBytes; });
 }
 
-bool MessageBackend::progress() {
-  bool some = false;
+/// False: nothing has happened.
+bool MessageBackend::drive_carrier() {
   std::uint64_t work = 0;
-  for (int i = 0; i < kRoundsPerCall && work < kSliceBytes && worker_->progress(); ++i) {
-    some = true;
-    work += worker_->work();
+  for (int i = 0; i < kRoundsPerCall && work < kSliceBytes; ++i) {
+    if (!worker_->progress()) return i > 0;
+    const std::uint64_t round = worker_->work();
+    if (round > 0 && round < kWorthAnother) break;
+    work += round;
   }
+  return true;
+}
+
+bool MessageBackend::progress() {
+  bool some = drive_carrier();
   const Instant now = clock_.now();
   if (sessions_->turn(now)) beat(now);
   report_losses();
-  const bool all_driven = drive_links(now);
-  some |= !all_driven;
-  const Instant due = std::min({sessions_->next_check(), expire(now, all_driven), next_watch()});
-  report_losses();
+  Instant due = sessions_->next_check();
+  if (!links_->busy().empty()) {
+    const bool all_driven = drive_links(now);
+    some |= !all_driven;
+    due = std::min({due, expire(now, all_driven), next_watch()});
+    report_losses();
+  }
   protocol_->deliver();
   some |= self_runner_.progress();
   if (some) return true;

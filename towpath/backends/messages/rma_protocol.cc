@@ -43,6 +43,7 @@ void RmaProtocol::post(MessageOperation& operation) {
   Link& link = *link_of(*operation.request.connection);
   if (link.lost) {
     operation.stopped = true;
+    ++draining_;
     operation.status = link.why;
   } else if (!operation.cursor.done()) {
     if (link.has_several) count_unasked(link, operation);
@@ -61,6 +62,7 @@ void RmaProtocol::cancel(MessageOperation& operation) {
 
 void RmaProtocol::stop(Link& link, MessageOperation& operation, const Status& why) {
   operation.stopped = true;
+  ++draining_;
   operation.status = why;
   operation.unlink();
   link.unasked -= std::exchange(operation.unasked, 0);
@@ -94,12 +96,13 @@ void RmaProtocol::stop_all(Link& link, const Status& why) {
 void RmaProtocol::settle(MessageOperation& operation) {
   if (!operation.is_finished() || operation.is_settled) return;
   operation.is_settled = true;
+  if (operation.stopped) --draining_;
   operation.settled_after = nullptr;
   (first_settled_ == nullptr ? first_settled_ : last_settled_->settled_after) = &operation;
   last_settled_ = &operation;
 }
 
-void RmaProtocol::deliver() {
+void RmaProtocol::deliver_settled() {
   if (delivering_) return;  // an event posts or cancels: its own completion comes in turn
   struct Delivering {
     explicit Delivering(bool& its_flag) : flag(its_flag) { flag = true; }
@@ -152,6 +155,7 @@ RmaProtocol::Turn RmaProtocol::next_turn(Link& link, bool is_write, std::uint64_
 }
 
 void RmaProtocol::pump(Link& link) {
+  if (!link.has_more()) return;
   const Instant now = clock_.now();
   while (link.has_more()) {
     const bool is_again = !link.again.empty();
@@ -183,7 +187,7 @@ void RmaProtocol::ask(Rail& rail, Exchange& exchange, std::unique_ptr<net::Messa
   exchange.id = ++last_id_;
   exchange.dead_after = timing_.dead_after(rail.stamp_heard_at);
   FrameHeader header =
-      rail.header(operation.is_write() ? FrameKind::write : FrameKind::read, clock_.now());
+      rail.header(operation.is_write() ? FrameKind::write : FrameKind::read, exchange.asked_at);
   header.id = exchange.id;
   OutboundFrame out{.buffer = std::move(buffer)};
   if (const DeviceWindow* const window = operation.window(); window != nullptr) {
@@ -249,6 +253,7 @@ void RmaProtocol::take(Rail& rail, const Frame& answer, const Trailer& unread) {
     return give_up(rail.link, *exchange, local_fault(*operation));  // other bytes left for some
   if (operation != nullptr && is_stale && operation->is_write() && !operation->stopped) {
     // This very answer brought a fresh grant.
+    exchange->asked_at = clock_.now();
     return ask(rail, *exchange, links_.buffers().take(), exchange->bytes);
   }
   if (operation != nullptr && !is_stale) count_answer(answer, *exchange, unread);
@@ -280,6 +285,7 @@ bool RmaProtocol::waits_for(const Rail& rail, std::uint64_t id) {
 Instant RmaProtocol::expire(Link& link, Instant now) {
   Instant next = Instant::never();
   for (const auto& rail : link.rails) {
+    if (draining_ == 0 && !rail->lost) continue;
     for (Exchange& exchange : rail->window.exchanges) {
       MessageOperation* operation = exchange.operation;
       if (operation == nullptr || !(operation->stopped || rail->lost)) continue;

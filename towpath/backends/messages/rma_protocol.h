@@ -57,9 +57,12 @@ class RmaProtocol {
   /// The owner places nothing of that session any more: the same for its writes.
   void repeat_writes(Rail& rail);
   /// Reports completions. Only from the end of post(), cancel(), teardown() and progress().
-  void deliver();
+  void deliver() {
+    if (first_settled_ != nullptr) deliver_settled();
+  }
 
  private:
+  void deliver_settled();
   /// A place in the window of a rail; null: none for now.
   struct Turn {
     Rail* rail = nullptr;
@@ -88,6 +91,7 @@ class RmaProtocol {
   // To be reported: a chain, since transfers end also when there is no memory.
   MessageOperation* first_settled_ = nullptr;
   MessageOperation* last_settled_ = nullptr;  ///< meaningless when there is no first
+  std::size_t draining_ = 0;                  ///< operations that were stopped and are not settled
   bool delivering_ = false;
 };
 
