@@ -137,8 +137,8 @@ Result<PreparedList> Agent::prepare_remote(std::string_view peer, const Descript
 
 Result<Transfer> Agent::make_transfer(TransferOp op, const PreparedList& local,
                                       const PreparedList& remote, const TransferOptions& options) {
-  TOWPATH_TRY(const Transfers::Sides sides, core_->transfers.sides_of(local, remote));
-  return core_->transfers.make(op, sides, options);
+  TOWPATH_TRY(Transfers::Sides sides, core_->transfers.sides_of(local, remote));
+  return core_->transfers.make(op, std::move(sides), options);
 }
 
 Result<Transfer> Agent::create_transfer(TransferOp op, const DescriptorView& local,

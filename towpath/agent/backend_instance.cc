@@ -196,7 +196,7 @@ void BackendInstance::renew_deadline() {
   if (next != Instant::never()) owner_.note_deadline(next);
 }
 
-void BackendInstance::settle() {
+void BackendInstance::settle_all() {
   take_deferred();
   do {  // again when a peer is lost while it is told something
     while (!to_cancel_.empty()) drain();

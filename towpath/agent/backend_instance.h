@@ -116,7 +116,9 @@ class BackendInstance final : public backend::Events {
   /// Notifies the owner again when something is due.
   void renew_deadline() TOWPATH_REQUIRES(mutex);
   /// Does what the backend's events ask for. Called after every call on the backend.
-  void settle() TOWPATH_REQUIRES(mutex);
+  void settle() TOWPATH_REQUIRES(mutex) {
+    if (has_deferred() || has_to_settle()) settle_all();
+  }
 
   // backend::Events, called by the backend under `mutex`.
   void on_complete(backend::Operation& operation, const backend::Completion& completion) override
@@ -131,6 +133,11 @@ class BackendInstance final : public backend::Events {
   const Status no_memory_ =
       error(Code::exhausted, "no memory was left to end the transfer as it should have");
 
+  bool has_to_settle() const TOWPATH_REQUIRES(mutex) {
+    return !to_cancel_.empty() || !to_acknowledge_.empty() || !waiting_outboxes_.empty() ||
+           !lost_.empty();
+  }
+  void settle_all() TOWPATH_REQUIRES(mutex);
   void close_path(Peer& peer) TOWPATH_REQUIRES(mutex);
   bool is_news(const Peer& peer) const TOWPATH_REQUIRES(mutex);
   void note_loss(const Peer& peer, const Status& why) TOWPATH_REQUIRES(mutex);

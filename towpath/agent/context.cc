@@ -10,15 +10,10 @@ AgentContext::AgentContext(const AgentOptions& given, AgentIdentity identity)
   log = telemetry::Log(sink, clock, cat("agent ", printable(self.name)));
 }
 
-Status AgentContext::check_own() const {
-  if (!is_inherited()) return {};
+Status AgentContext::why_not_open() const {
+  if (!is_inherited()) return error(Code::not_ready, "the agent was shut down");
   return error(Code::not_ready, "this agent belongs to the process that this one was forked from",
                "make another one here");
-}
-
-Status AgentContext::check_open() const {
-  TOWPATH_TRY(check_own());
-  return is_closed() ? error(Code::not_ready, "the agent was shut down") : Status();
 }
 
 }  // namespace towpath::agent

@@ -51,9 +51,9 @@ struct AgentContext {
   /// Sequentially consistent: a handle's call counts itself and then asks, as for is_over.
   bool is_closed() const noexcept { return closed.load(std::memory_order_seq_cst); }
   /// Errors: not_ready (the agent was shut down, or is the parent process's).
-  Status check_open() const;
+  Status check_open() const { return is_inherited() || is_closed() ? why_not_open() : Status(); }
   /// Errors: not_ready (it is the parent process's).
-  Status check_own() const;
+  Status check_own() const { return is_inherited() ? why_not_open() : Status(); }
 
   const AgentOptions options;
   const AgentIdentity self;
@@ -81,6 +81,8 @@ struct AgentContext {
   }
 
  private:
+  Status why_not_open() const;
+
   const sys::ForkMark fork_mark_;
 };
 

@@ -278,12 +278,15 @@ void ProgressEngine::flush_notifications() {
 
 void ProgressEngine::defer_notification(std::size_t instance, DeferredNotification deferred) {
   backends_.at(instance).defer(std::move(deferred));
+  any_deferred_.store(true, std::memory_order_release);  // pairs with send_deferred()
   waker_->wake();
 }
 
 // Notifications of transfers that moved their bytes over another backend than the one that
 // notifies.
 void ProgressEngine::send_deferred() {
+  if (!any_deferred_.load(std::memory_order_relaxed)) return;
+  any_deferred_.exchange(false, std::memory_order_acq_rel);  // first: what comes then sets it again
   for (const auto& instance : backends_.all()) {
     if (!instance->has_deferred()) continue;
     with(*instance, [&]() TOWPATH_REQUIRES(instance->mutex) { instance->settle(); });
@@ -309,7 +312,8 @@ bool ProgressEngine::progress_backends() {
   // The poller reports one until that thread is through: rather wait than ask again and again, and
   // take the processor from it. All of them: what the waker was woken for, nothing reports again.
   for (const auto& instance : backends_.all()) {
-    if (more || (busy & instance_bit(instance->index)) == 0) continue;
+    if (more || busy == 0) break;
+    if ((busy & instance_bit(instance->index)) == 0) continue;
     run::MutexLock lock(instance->mutex);
     more = instance->progress();
   }

@@ -178,7 +178,8 @@ class ProgressEngine final : public InstanceOwner {
 
   run::Mutex retired_mutex_;
   std::vector<PeerPtr> retired_ TOWPATH_GUARDED_BY(retired_mutex_);
-  std::atomic<bool> any_retired_{false};  // relaxed: a hint
+  std::atomic<bool> any_retired_{false};   // relaxed: a hint
+  std::atomic<bool> any_deferred_{false};  // some instance may have some
 
   run::Mutex watched_mutex_;                                         // before LeaderFollower's
   std::vector<Watched> watched_ TOWPATH_GUARDED_BY(watched_mutex_);  // what poller_ watches

@@ -54,8 +54,10 @@ Result<Transfers::Sides> Transfers::sides_of(const PreparedList& local,
   if (local.side()->peer != nullptr || remote.side()->peer == nullptr)
     return error(Code::invalid_argument, "the sides of the transfer are swapped",
                  "the first list is the local one, from prepare()");
-  const std::shared_ptr<AgentCore> self = context_.core.lock();
-  if (local.side()->agent.lock() != self || remote.side()->agent.lock() != self)
+  const auto is_ours = [&](const std::weak_ptr<AgentCore>& agent) {
+    return !agent.owner_before(context_.core) && !context_.core.owner_before(agent);
+  };
+  if (!is_ours(local.side()->agent) || !is_ours(remote.side()->agent))
     return error(Code::invalid_argument, "a side of the transfer was prepared by another agent");
   return Sides{local.side(), remote.side()};
 }
@@ -119,8 +121,7 @@ bool takes_away(const PostOptions& options) {
 
 }  // namespace
 
-Result<Transfer> Transfers::make(TransferOp op, const Sides& sides,
-                                 const TransferOptions& options) {
+Result<Transfer> Transfers::make(TransferOp op, Sides&& sides, const TransferOptions& options) {
   TOWPATH_TRY(context_.check_open());
   TOWPATH_TRY(const Offer chosen, choose(choice_of(op, sides, options)));
   if (options.notification) TOWPATH_TRY(backends_.notifier_of(*sides.remote->peer).status());
@@ -128,19 +129,20 @@ Result<Transfer> Transfers::make(TransferOp op, const Sides& sides,
   transfer->agent = context_.core.lock();
   transfer->op = op;
   transfer->is_trial = chosen.wants_trial;
-  transfer->local = sides.local;
-  transfer->remote = sides.remote;
-  transfer->own_sides = {sides.own_local, sides.own_remote};
+  transfer->local = std::move(sides.local);
+  transfer->remote = std::move(sides.remote);
+  transfer->own_sides = {std::move(sides.own_local), std::move(sides.own_remote)};
   transfer->options = options;
   transfer->options.local = keep_indices(options.local, transfer->local_indices);
   transfer->options.remote = keep_indices(options.remote, transfer->remote_indices);
   transfer->notification = options.notification;
   transfer->checked_generation = 0;
   transfer->flow = flow_of(*transfer);
-  const Status built = build_segments(*transfer);
-  Transfer handle(std::move(transfer));
-  if (!built.ok()) return built;
-  return handle;
+  if (Status built = build_segments(*transfer); !built.ok()) {
+    abandon(std::move(transfer));
+    return built;
+  }
+  return Transfer(std::move(transfer));
 }
 
 telemetry::Flow* Transfers::flow_of(const TransferCore& transfer) const {
@@ -234,7 +236,7 @@ Status Transfers::check_postable(TransferCore& transfer) {
   return is_current(transfer) ? Status() : lists_are_stale();
 }
 
-void Transfers::start(TransferCore& transfer, std::optional<Bytes> replacement, Instant begin,
+void Transfers::start(TransferCore& transfer, std::optional<Bytes>& replacement, Instant begin,
                       const PostOptions& options) noexcept {
   if (replacement)
     transfer.notification = takes_away(options) ? std::nullopt : std::move(replacement);
@@ -301,7 +303,7 @@ Status Transfers::post_over(BackendInstance& instance, TransferCore& transfer,
     TOWPATH_TRY(check_postable(transfer));
     if (posting.reserved_bytes)
       TOWPATH_TRY(instance.reserve(transfer.peer(), *posting.reserved_bytes));
-    start(transfer, std::move(replacement), posting.begin, options);
+    start(transfer, replacement, posting.begin, options);
     posting.has_begun = true;
     instance.post(transfer);
     // One that ended in here took as long: the clock was asked when it did.
@@ -315,24 +317,26 @@ Status Transfers::post_over(BackendInstance& instance, TransferCore& transfer,
 
 void Transfers::cancel(TransferCore& transfer) {
   BackendInstance& instance = *transfer.instance;
-  engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
-    // So that letting go of what has ended allocates nothing. What has not ended when the agent has
-    // does not end any more, and what its backend was given may have gone.
-    if (!transfer.is_active() || context_.is_over) return;
-    instance.stop(transfer, Outcome::cancelled,
-                  error(Code::cancelled, "the transfer was cancelled"));
-    instance.settle();
-  });
+  engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) { cancel_locked(transfer); });
+}
+
+// So that letting go of what has ended allocates nothing. What has not ended when the agent has
+// does not end any more, and what its backend was given may have gone.
+void Transfers::cancel_locked(TransferCore& transfer) {
+  if (!transfer.is_active() || context_.is_over) return;
+  transfer.instance->stop(transfer, Outcome::cancelled,
+                          error(Code::cancelled, "the transfer was cancelled"));
+  transfer.instance->settle();
 }
 
 void Transfers::abandon(std::shared_ptr<TransferCore> transfer) noexcept {
-  try {
-    cancel(*transfer);
-  } catch (const std::bad_alloc&) {  // then its deadline ends it
-  }
   BackendInstance& instance = *transfer->instance;
   bool is_kept = false;
   engine_.with(instance, [&]() TOWPATH_REQUIRES(instance.mutex) {
+    try {
+      cancel_locked(*transfer);
+    } catch (const std::bad_alloc&) {  // then its deadline ends it
+    }
     if (transfer->is_active()) {  // drains by itself, then goes
       transfer->agent.reset();
       transfer.reset();

@@ -49,8 +49,8 @@ class Transfers {
 
   /// Errors: invalid_argument (a side is missing, swapped or another agent's).
   Result<Sides> sides_of(const PreparedList& local, const PreparedList& remote) const;
-  /// Errors: Agent::make_transfer().
-  Result<Transfer> make(TransferOp op, const Sides& sides, const TransferOptions& options);
+  /// Takes the sides. Errors: Agent::make_transfer().
+  Result<Transfer> make(TransferOp op, Sides&& sides, const TransferOptions& options);
   Result<Explanation> explain(TransferOp op, const Sides& sides, const TransferOptions& options);
   Explanation explain(const TransferCore& transfer);
 
@@ -107,10 +107,11 @@ class Transfers {
   static Status check_writable(const TransferCore& transfer);
   Status post_over(BackendInstance& instance, TransferCore& transfer, const PostOptions& options,
                    Posting& posting);
-  /// `replacement`: of the notification; none: it stays.
-  void start(TransferCore& transfer, std::optional<Bytes> replacement, Instant begin,
+  /// `replacement`: of the notification, which is taken; none: it stays.
+  void start(TransferCore& transfer, std::optional<Bytes>& replacement, Instant begin,
              const PostOptions& options) noexcept;
   // Under the mutex of its backend:
+  void cancel_locked(TransferCore& transfer) TOWPATH_NO_THREAD_SAFETY_ANALYSIS;
   bool is_current(TransferCore& transfer) const;
   Status check_postable(TransferCore& transfer) TOWPATH_NO_THREAD_SAFETY_ANALYSIS;
 
