@@ -21,6 +21,7 @@
 #include <towpath/agent/agent.h>
 #include <towpath/backends/messages/message_backend.h>
 #include <towpath/backends/shm/shm_backend.h>
+#include <towpath/core/testing/random_bytes.h>
 #include <towpath/memory/borrowed.h>
 #include <towpath/memory/system_region.h>
 #include <towpath/sys/clock.h>
@@ -140,7 +141,7 @@ class Survivor {
   /// `text` is its notification. What is done has all of its bytes there.
   void write(const char* text) {
     agent::Transfer transfer;
-    std::ranges::generate(pair_.near_bytes, [this] { return static_cast<std::byte>(bytes_()); });
+    fill_with_random_bytes(pair_.near_bytes, ++fills_);
     (void)survives([&] {
       const ConstByteSpan bytes = as_bytes(std::string_view(text));
       auto made = pair_.near->create_transfer(TransferOp::write, blocks(*pair_.here), "far",
@@ -194,7 +195,7 @@ class Survivor {
   }
 
   Pair& pair_;
-  std::mt19937 bytes_;
+  std::uint64_t fills_ = 0;
   std::vector<std::string> said_;
   bool is_wrong_ = false;
   bool is_lost_ = false;

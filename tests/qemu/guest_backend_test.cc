@@ -45,7 +45,7 @@ TEST_P(GuestShapes, megabytes_arrive_in_commands_that_drive_and_kernel_take) {
   EXPECT_EQ(info.block_bytes, GetParam().block_bytes);
   EXPECT_LE(info.max_transfer_bytes, GetParam().most);
   const std::uint64_t length = 4 * kMiB + 3 * info.block_bytes;
-  const Bytes written = pattern(GetParam().most, length);
+  const Bytes written = random_bytes(GetParam().most, length);
   std::ranges::copy(written, mover.memory.begin());
   const auto outcome = mover.move(TransferOp::write, {mover.segment(0, 4 * kMiB + 4096, length)});
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.to_string();
@@ -61,7 +61,7 @@ TEST_P(GuestShapes, megabytes_arrive_in_commands_that_drive_and_kernel_take) {
 TEST_P(GuestShapes, any_bytes_at_any_address_arrive_and_harm_no_others) {
   Mover mover;
   ASSERT_TRUE(mover.use(drive.generic, "rw:", 0, 2 * kMiB).ok());
-  Bytes expected = pattern(7, kMiB);
+  Bytes expected = random_bytes(7, kMiB);
   std::ranges::copy(expected, mover.memory.begin());
   ASSERT_TRUE(mover.move(TransferOp::write, {mover.segment(0, 0, kMiB)}).status.ok());
   std::mt19937_64 random(11);
@@ -69,7 +69,7 @@ TEST_P(GuestShapes, any_bytes_at_any_address_arrive_and_harm_no_others) {
     const std::uint64_t offset = random() % (kMiB - 70'000);
     const std::uint64_t length = 1 + random() % (round % 4 == 0 ? 70'000 : 5000);
     const std::uint64_t at = 2 * kMiB + random() % 5000;
-    const Bytes bytes = pattern(round, length);
+    const Bytes bytes = random_bytes(round, length);
     std::ranges::copy(bytes, mover.memory.begin() + static_cast<std::ptrdiff_t>(at));
     ASSERT_TRUE(mover.move(TransferOp::write, {mover.segment(at, offset, length)}).status.ok());
     std::ranges::copy(bytes, expected.begin() + static_cast<std::ptrdiff_t>(offset));
@@ -93,7 +93,7 @@ TEST_F(GuestBackend, addresses_that_are_multiples_of_4_go_straight_and_others_ar
   const Drive drive = drive_called("PLAIN512");
   Mover mover;
   ASSERT_TRUE(mover.use(drive.generic, "rw:", 0, kMiB).ok());
-  const Bytes written = pattern(5, 4096);
+  const Bytes written = random_bytes(5, 4096);
   std::ranges::copy(written, mover.memory.begin() + 4);
   ASSERT_TRUE(mover.move(TransferOp::write, {mover.segment(4, 8192, 4096)}).status.ok());
   EXPECT_EQ(mover.moved("direct", "write"), 4096U);
@@ -108,7 +108,7 @@ TEST_F(GuestBackend, many_extents_go_at_a_depth_of_32) {
   const Drive drive = drive_called("PLAIN512");
   Mover mover(backend::Params{{"depth", "32"}, {"durable", "on"}});
   ASSERT_TRUE(mover.use(drive.generic, "rw:", 0, 32 * kMiB).ok());
-  const Bytes written = pattern(6, 256 * 4096);
+  const Bytes written = random_bytes(6, 256 * 4096);
   std::ranges::copy(written, mover.memory.begin());
   backend::Segment scattered = mover.segment(0, 0, 4096);
   scattered.count = 256;

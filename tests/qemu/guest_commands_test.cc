@@ -76,7 +76,7 @@ TEST_P(GuestCommands, identify_reports_what_the_machine_was_built_with) {
 }
 
 TEST_P(GuestCommands, blocks_written_are_blocks_read_and_the_block_layer_agrees) {
-  const Bytes written = pattern(1, 65536);
+  const Bytes written = random_bytes(1, 65536);
   std::ranges::copy(written, buffer.data());
   ASSERT_EQ(send(*encode_write(blocks(100, 128))), 0);
   EXPECT_EQ(read_block_device(drive.block, 100 * 512, 65536), written);
@@ -153,7 +153,7 @@ TEST_P(GuestCommands, largest_transfer_that_is_reported_is_taken_from_scattered_
 }
 
 TEST_P(GuestCommands, flush_and_deallocation_go_through) {
-  const Bytes written = pattern(3, 32 * 512);
+  const Bytes written = random_bytes(3, 32 * 512);
   std::ranges::copy(written, buffer.data());
   ASSERT_EQ(send(*encode_write(blocks(2048, 32))), 0);
   EXPECT_TRUE(flush(*target).ok());

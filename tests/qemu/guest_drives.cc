@@ -1,7 +1,6 @@
 #include "guest_drives.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 
 #include <fcntl.h>
@@ -51,17 +50,6 @@ Drive drive_called(const std::string& serial) {
       kWatchdog);
   EXPECT_TRUE(there) << "no drive with the serial number " << serial;
   return drive;
-}
-
-Bytes pattern(std::uint64_t seed, std::uint64_t size_bytes) {
-  Bytes bytes(size_bytes);
-  std::uint64_t state = seed * 2 + 1;
-  for (std::uint64_t at = 0; at < size_bytes; at += sizeof state) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    const std::uint64_t mixed = state ^ (state >> 29U);
-    std::memcpy(bytes.data() + at, &mixed, std::min<std::uint64_t>(sizeof mixed, size_bytes - at));
-  }
-  return bytes;
 }
 
 Bytes read_block_device(const std::string& path, std::uint64_t offset, std::uint64_t length) {

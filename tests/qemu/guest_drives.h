@@ -13,6 +13,7 @@
 #include <towpath/backend/testing/recording_events.h>
 #include <towpath/backends/nvme/kernel_driver.h>
 #include <towpath/core/format.h>
+#include <towpath/core/testing/random_bytes.h>
 #include <towpath/sys/mapping.h>
 
 namespace towpath::guest {
@@ -31,7 +32,6 @@ Drive drive_called(const std::string& serial);
 /// Whether this machine has one at all. For tests that belong to another machine.
 bool has_drive(const std::string& serial);
 
-Bytes pattern(std::uint64_t seed, std::uint64_t size_bytes);
 /// What the block layer reads there, past the page cache: a witness that is not ours.
 Bytes read_block_device(const std::string& path, std::uint64_t offset, std::uint64_t length);
 

@@ -20,7 +20,7 @@ TEST_P(GuestFabrics, megabytes_arrive_on_the_drive_behind_and_come_back) {
   const Status used = mover.use(drive.generic, "rw:", 4 * kMiB, 4 * kMiB);
   ASSERT_TRUE(used.ok()) << used.to_string();
   const std::uint64_t length = 3 * kMiB + 512;
-  const Bytes written = pattern(41, length);
+  const Bytes written = random_bytes(41, length);
   std::ranges::copy(written, mover.memory.begin());
   ASSERT_TRUE(mover.move(TransferOp::write, {mover.segment(0, 4 * kMiB, length)}).status.ok());
   EXPECT_EQ(read_block_device(drive_called("BEHIND").block, 4 * kMiB, length), written);

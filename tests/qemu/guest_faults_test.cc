@@ -44,7 +44,7 @@ TEST_F(GuestFaults, transfer_outlives_a_reset_of_its_controller) {
   const Drive drive = drive_called("PLAIN512");
   Mover mover(backend::Params{{"depth", "8"}});
   ASSERT_TRUE(mover.use(drive.generic, "rw:", 0, 16 * kMiB).ok());
-  const Bytes written = pattern(21, 8 * kMiB);
+  const Bytes written = random_bytes(21, 8 * kMiB);
   std::ranges::copy(written, mover.memory.begin());
   const sys::Fd controller(::open(cat("/dev/", drive.controller).c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_TRUE(controller);

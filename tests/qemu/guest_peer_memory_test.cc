@@ -72,7 +72,7 @@ using GuestOutOfReach = GuestPeerMemory;
 
 TEST_F(GuestPeerMemory, blocks_go_from_drive_to_drive_memory_and_back) {
   if (has_drive("APART")) GTEST_SKIP() << "here no way leads from one to the other";
-  const Bytes written = pattern(31, kBytes);
+  const Bytes written = random_bytes(31, kBytes);
   Mover mover;
   ASSERT_TRUE(mover.use(initiator.generic, "rw:", 0, 4 * kBytes).ok());
   std::ranges::copy(written, mover.memory.begin());
@@ -94,7 +94,7 @@ TEST_F(GuestPeerMemory, parts_of_blocks_arrive_by_a_copy_that_is_counted) {
   if (has_drive("APART")) GTEST_SKIP() << "here no way leads from one to the other";
   Mover mover;
   ASSERT_TRUE(mover.use(initiator.generic, "rw:", 0, 4 * kBytes).ok());
-  const Bytes written = pattern(32, 8192);
+  const Bytes written = random_bytes(32, 8192);
   std::ranges::copy(written, mover.memory.begin());
   ASSERT_TRUE(mover.move(TransferOp::write, {mover.segment(0, 0, 8192)}).status.ok());
   mover.use_memory(memory->bytes());

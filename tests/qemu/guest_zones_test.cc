@@ -21,7 +21,7 @@ class GuestZones : public ::testing::Test {
   }
   /// Through the block layer, which keeps the order of a zone: two of them, from the first on.
   Bytes write_two_zones() const {
-    const Bytes bytes = pattern(31, 2 * kZone);
+    const Bytes bytes = random_bytes(31, 2 * kZone);
     const auto aligned = sys::Mapping::anonymous(bytes.size());
     std::ranges::copy(bytes, aligned->data());
     const sys::Fd device(::open(drive.block.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));

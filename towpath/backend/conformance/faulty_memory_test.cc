@@ -131,7 +131,7 @@ void FaultyMemoryConformance::run(const Case& one, ProgramMemory::Damage damage)
   World world(candidate(), pairing());
   ASSERT_TRUE(world.ready());
   world.fill(3);
-  std::ranges::copy(pattern(4, kBytes), program.bytes().begin());
+  std::ranges::copy(random_bytes(4, kBytes), program.bytes().begin());
   auto registered = (one.is_far ? world.far() : world.near()).register_region(program.region());
   ASSERT_TRUE(registered.ok()) << registered.status().to_string();
   ASSERT_TRUE(world.introduce().ok());
@@ -167,7 +167,7 @@ TEST_P(FaultyMemoryConformance, memory_that_is_read_only_is_refused_as_a_target_
   World world(candidate(), pairing());
   ASSERT_TRUE(world.ready());
   const ProgramMemory program(ProgramMemory::Damage::read_only);
-  std::ranges::copy(pattern(4, kBytes), program.bytes().begin());
+  std::ranges::copy(random_bytes(4, kBytes), program.bytes().begin());
   ASSERT_EQ(::mprotect(program.bytes().data(), kBytes, PROT_READ), 0);
   const auto far = world.far().register_region(program.region());
   const auto near = world.near().register_region(program.region());

@@ -170,7 +170,7 @@ class Round {
   }
   bool writes() const { return cell_.way != Way::released && cell_.op == TransferOp::write; }
   void lay_out() {
-    static const Bytes kPattern = pattern(2, kPool);
+    static const Bytes kPattern = random_bytes(2, kPool);
     static const Bytes kElse(kPool);
     sides_.memory.write(writes() ? kPattern : kElse);
     EXPECT_TRUE(sides_.peer.write_pool(writes() ? kElse : kPattern));

@@ -71,7 +71,9 @@ class Child {
     switch (verb) {
       case 'c': return *agent_->metadata();
       case 'l': return to_bytes(agent_->load_metadata(argument).ok() ? "ok" : "refused");
-      case 'f': memory_.write(pattern(number_in(argument), memory_.size())); return to_bytes("ok");
+      case 'f':
+        memory_.write(random_bytes(number_in(argument), memory_.size()));
+        return to_bytes("ok");
       case 'd': return bytes_of(digest_of(memory_.read()));
       case 'r': return region();
       case 't': return to_bytes(take(number_in(argument)));

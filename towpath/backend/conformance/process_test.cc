@@ -50,14 +50,14 @@ TEST_P(ProcessConformance, messages_cross_in_order_and_after_their_bytes) {
   Survivor near(candidate(), pairing().near);
   ASSERT_TRUE(near.ready);
   ASSERT_NO_FATAL_FAILURE(near.meet(peer));
-  near.memory.write(pattern(9, kSurvivorPool));
+  near.memory.write(random_bytes(9, kSurvivorPool));
   auto push =
       near.make(TransferOp::write, near.memory, peer, {.notification = to_bytes("the bytes")});
   ASSERT_TRUE(push.ok()) << push.status().to_string();
   ASSERT_TRUE(push->post().ok());
   ASSERT_EQ(push->wait(kTimeout), Outcome::done) << push->status().to_string();
   EXPECT_EQ(peer.take(1), "the bytes\n");
-  EXPECT_EQ(peer.digest(), digest_of(pattern(9, kSurvivorPool)));
+  EXPECT_EQ(peer.digest(), digest_of(random_bytes(9, kSurvivorPool)));
   constexpr std::size_t kMessages = 2000;
   ASSERT_TRUE(peer.send("near", kMessages));
   std::vector<agent::Notification> all;
@@ -92,7 +92,7 @@ void ProcessConformance::kill_in_flight(TransferOp op, std::uint64_t seed) {
   Survivor near(candidate(), pairing().near);
   ASSERT_TRUE(near.ready);
   ASSERT_NO_FATAL_FAILURE(near.meet(peer));
-  near.memory.write(pattern(1, kSurvivorPool));
+  near.memory.write(random_bytes(1, kSurvivorPool));
   peer.fill(2);
   const TestMemory far = pairing().far == Store::shared ? peer.map() : TestMemory();
   auto transfer = near.make(op, near.memory, peer);
@@ -105,7 +105,7 @@ void ProcessConformance::kill_in_flight(TransferOp op, std::uint64_t seed) {
   ASSERT_TRUE(outcome == Outcome::done || outcome == Outcome::peer_lost)
       << name_of(outcome) << ": " << transfer->status().to_string();
   if (op == TransferOp::read && outcome == Outcome::done) {
-    EXPECT_TRUE(near.memory.read() == pattern(2, kSurvivorPool))
+    EXPECT_TRUE(near.memory.read() == random_bytes(2, kSurvivorPool))
         << "done, but not all bytes are right";
   }
   expect_quiesced(near, op, pairing().far == Store::shared ? &far : nullptr);
@@ -128,7 +128,7 @@ void ProcessConformance::stop_in_flight(TransferOp op, std::uint64_t seed) {
   Survivor near(candidate(), pairing().near);
   ASSERT_TRUE(near.ready);
   ASSERT_NO_FATAL_FAILURE(near.meet(peer));
-  near.memory.write(pattern(1, kSurvivorPool));
+  near.memory.write(random_bytes(1, kSurvivorPool));
   peer.fill(2);
   auto transfer = near.make(op, near.memory, peer);
   ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
@@ -143,7 +143,7 @@ void ProcessConformance::stop_in_flight(TransferOp op, std::uint64_t seed) {
       << name_of(outcome) << ": " << transfer->status().to_string();
   if (op == TransferOp::read) {
     if (outcome == Outcome::done) {
-      EXPECT_TRUE(near.memory.read() == pattern(2, kSurvivorPool));
+      EXPECT_TRUE(near.memory.read() == random_bytes(2, kSurvivorPool));
     }
     near.memory.poison();
     peer.go_on();
@@ -154,11 +154,12 @@ void ProcessConformance::stop_in_flight(TransferOp op, std::uint64_t seed) {
   }
   peer.go_on();
   if (outcome == Outcome::done) {
-    EXPECT_EQ(peer.digest(), digest_of(pattern(1, kSurvivorPool)));
+    EXPECT_EQ(peer.digest(), digest_of(random_bytes(1, kSurvivorPool)));
   }
   peer.fill(3);
   linger({near.agent.get()});
-  EXPECT_EQ(peer.digest(), digest_of(pattern(3, kSurvivorPool))) << "a byte landed after the end";
+  EXPECT_EQ(peer.digest(), digest_of(random_bytes(3, kSurvivorPool)))
+      << "a byte landed after the end";
 }
 
 TEST_P(ProcessConformance, peer_stopped_in_flight) {

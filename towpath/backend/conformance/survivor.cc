@@ -34,14 +34,14 @@ Result<agent::Transfer> Survivor::make(TransferOp op, const TestMemory& local,
 
 void Survivor::expect_traffic(const PeerProcess& peer) {
   for (const TransferOp op : {TransferOp::read, TransferOp::write}) {
-    memory.write(pattern(1, kSurvivorPool));
+    memory.write(random_bytes(1, kSurvivorPool));
     peer.fill(2);
     auto transfer = make(op, memory, peer);
     ASSERT_TRUE(transfer.ok()) << transfer.status().to_string();
     ASSERT_TRUE(transfer->post().ok());
     ASSERT_TRUE(run_until([&] { return transfer->ended(); })) << "it never ended";
     ASSERT_EQ(transfer->outcome(), Outcome::done) << transfer->status().to_string();
-    const Bytes expected = pattern(op == TransferOp::read ? 2 : 1, kSurvivorPool);
+    const Bytes expected = random_bytes(op == TransferOp::read ? 2 : 1, kSurvivorPool);
     EXPECT_TRUE(memory.read() == expected);
     EXPECT_EQ(peer.digest(), digest_of(expected));
   }

@@ -18,31 +18,6 @@
 
 namespace towpath::backend::conformance {
 
-void fill_with_pattern(std::uint64_t seed, Bytes& bytes) {
-  std::uint64_t state = seed * 2 + 1;
-  const auto next = [&state] {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    return state ^ (state >> 29U);
-  };
-  std::size_t at = 0;
-  for (; at + sizeof state <= bytes.size(); at += sizeof state) {
-    const std::uint64_t mixed = next();
-    std::memcpy(bytes.data() + at, &mixed, sizeof mixed);
-  }
-  const std::uint64_t last = next();
-  std::memcpy(bytes.data() + at, &last, bytes.size() - at);
-}
-
-Bytes pattern(std::uint64_t seed, std::uint64_t size_bytes) {
-  Bytes bytes(size_bytes);
-  fill_with_pattern(seed, bytes);
-  return bytes;
-}
-
-bool are_same(const Bytes& a, const Bytes& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
 namespace {
 
 // Devices have whole blocks.

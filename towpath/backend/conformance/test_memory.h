@@ -7,6 +7,7 @@
 
 #include <towpath/backend/conformance/candidate.h>
 #include <towpath/core/bytes.h>
+#include <towpath/core/testing/random_bytes.h>
 #include <towpath/device/driver.h>
 #include <towpath/memory/device_region.h>
 #include <towpath/memory/disk_region.h>
@@ -14,13 +15,6 @@
 #include <towpath/sys/file.h>
 
 namespace towpath::backend::conformance {
-
-/// What `size_bytes` bytes of this seed look like: no two places or seeds are alike.
-Bytes pattern(std::uint64_t seed, std::uint64_t size_bytes);
-/// The same over all of `bytes`.
-void fill_with_pattern(std::uint64_t seed, Bytes& bytes);
-/// At the speed of memory under a sanitizer, too, where a vector's own comparison goes by bytes.
-bool are_same(const Bytes& a, const Bytes& b);
 
 /// Whose memory Store::device is: host memory that emulates a device's. One for the process, as a
 /// machine's is.
@@ -51,7 +45,7 @@ class TestMemory {
   void read_into(Bytes& bytes) const;
   void write(ConstByteSpan bytes) const;
   void poison() const { write(Bytes(size(), kPoison)); }
-  bool is_poison() const { return are_same(read(), Bytes(size(), kPoison)); }
+  bool is_poison() const { return are_same_bytes(read(), Bytes(size(), kPoison)); }
   /// Disk and object only: cuts it behind the agents' backs.
   void cut(std::uint64_t size_bytes) const;
 

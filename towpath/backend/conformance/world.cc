@@ -151,8 +151,8 @@ std::vector<agent::Agent*> World::agents() {
 void World::fill(std::uint64_t seed) {
   near_before_.resize(near_memory.size());
   far_before_.resize(far_memory.size());
-  fill_with_pattern(2 * seed, near_before_);
-  fill_with_pattern(2 * seed + 1, far_before_);
+  fill_with_random_bytes(near_before_, 2 * seed);
+  fill_with_random_bytes(far_before_, 2 * seed + 1);
   near_memory.write(near_before_);
   far_memory.write(far_before_);
 }
@@ -175,10 +175,10 @@ void World::check(TransferOp op, const Shape& shape) {
   far_expected_ = far_before_;
   play(op, shape, near_expected_, far_expected_);
   near_memory.read_into(found_);
-  EXPECT_TRUE(are_same(near_expected_, found_))
+  EXPECT_TRUE(are_same_bytes(near_expected_, found_))
       << "near differs at " << first_difference(near_expected_, found_);
   far_memory.read_into(found_);
-  EXPECT_TRUE(are_same(far_expected_, found_))
+  EXPECT_TRUE(are_same_bytes(far_expected_, found_))
       << "far differs at " << first_difference(far_expected_, found_);
 }
 

@@ -12,6 +12,7 @@
 #include <towpath/backend/testing/recording_events.h>
 #include <towpath/backends/messages/frames.h>
 #include <towpath/backends/messages/message_backend.h>
+#include <towpath/core/testing/random_bytes.h>
 #include <towpath/device/cuda/cuda_driver.h>
 #include <towpath/device/testing/fake_cuda.h>
 #include <towpath/net/messages/testing/fake_network.h>
@@ -60,11 +61,7 @@ struct Side {
     operation = backend->make_operation();
   }
   RegionDescriptor region() const { return {.address = address_of(pool.data()), .length = kPool}; }
-  void fill(int seed) {
-    std::uint64_t value = static_cast<std::uint64_t>(seed);
-    for (std::byte& byte : pool)
-      byte = static_cast<std::byte>((value = value * 6364136223846793005U + 1) >> 56U);
-  }
+  void fill(int seed) { fill_with_random_bytes(pool, static_cast<std::uint64_t>(seed)); }
 
   AgentIdentity self;
   ::towpath::backend::testing::RecordingEvents events;

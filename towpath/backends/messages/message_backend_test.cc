@@ -4,6 +4,7 @@
 
 #include <towpath/backends/messages/connection_info.h>
 #include <towpath/backends/messages/message_backend_fixture.h>
+#include <towpath/core/testing/random_bytes.h>
 
 namespace towpath::backends::messages {
 namespace {
@@ -20,12 +21,12 @@ TEST_P(MessageBackendTest, bytes_move_both_ways) {
   settle();
   ASSERT_EQ(done(), 1U);
   EXPECT_TRUE(outcome().ok()) << outcome().to_string();
-  EXPECT_TRUE(far_.pool == near_before);
+  EXPECT_TRUE(are_same_bytes(far_.pool, near_before));
   far_.fill(3);
   post(TransferOp::read);
   settle();
   ASSERT_EQ(done(), 2U);
-  EXPECT_TRUE(near_.pool == far_.pool);
+  EXPECT_TRUE(are_same_bytes(near_.pool, far_.pool));
   EXPECT_EQ(near_.events.last(*near_.operation).bytes, kPool);
 }
 
@@ -50,7 +51,7 @@ TEST_P(MessageBackendTest, strided_extents_stay_one_value_on_the_wire) {
     std::copy_n(near_.pool.begin() + 3 + static_cast<std::ptrdiff_t>(i) * 64, 16,
                 expected.begin() + 5 + static_cast<std::ptrdiff_t>(i) * 48);
   settle();
-  EXPECT_TRUE(far_.pool == expected);
+  EXPECT_TRUE(are_same_bytes(far_.pool, expected));
 }
 
 // The promise of the lease: breaks when answer() places under any grant.
@@ -68,7 +69,7 @@ TEST_P(MessageBackendTest, late_bytes_of_a_stopped_owner_never_land) {
   const auto before = far_.pool;
   network_.port(far_.port).stopped = false;
   settle();
-  EXPECT_TRUE(far_.pool == before) << "a byte landed after the end";
+  EXPECT_TRUE(are_same_bytes(far_.pool, before)) << "a byte landed after the end";
   EXPECT_TRUE(near_.events.losses.empty());
 }
 
@@ -101,10 +102,10 @@ TEST_P(MessageBackendTest, late_bytes_never_land_at_an_owner_with_other_heartbea
   ASSERT_EQ(done(), 1U);
   network_.port(slow.port).stopped = false;
   settle_both();
-  EXPECT_TRUE(slow.pool == before) << "a byte landed after the end";
+  EXPECT_TRUE(are_same_bytes(slow.pool, before)) << "a byte landed after the end";
   post_to_slow();
   settle_both();
-  EXPECT_TRUE(slow.pool == near_.pool);
+  EXPECT_TRUE(are_same_bytes(slow.pool, near_.pool));
 }
 
 TEST_P(MessageBackendTest, owner_that_was_slow_is_asked_again) {
@@ -116,7 +117,7 @@ TEST_P(MessageBackendTest, owner_that_was_slow_is_asked_again) {
   settle();
   ASSERT_EQ(done(), 1U);
   EXPECT_TRUE(outcome().ok()) << outcome().to_string();
-  EXPECT_TRUE(far_.pool == near_.pool);
+  EXPECT_TRUE(are_same_bytes(far_.pool, near_.pool));
 }
 
 TEST_P(MessageBackendTest, cancelled_read_is_quiesced_at_once) {
@@ -127,7 +128,7 @@ TEST_P(MessageBackendTest, cancelled_read_is_quiesced_at_once) {
   ASSERT_EQ(done(), 1U);
   const auto before = near_.pool;
   settle();
-  EXPECT_TRUE(near_.pool == before);
+  EXPECT_TRUE(are_same_bytes(near_.pool, before));
   EXPECT_EQ(done(), 1U);
 }
 
@@ -189,7 +190,7 @@ TEST_P(MessageBackendTest, memory_that_was_taken_back_fails_and_the_peer_stays) 
     EXPECT_EQ(reported.failures.front().bytes, 0U);
     EXPECT_EQ(reported.bytes, 0U);
   }
-  EXPECT_TRUE(far_.pool == before);
+  EXPECT_TRUE(are_same_bytes(far_.pool, before));
   EXPECT_TRUE(near_.events.losses.empty());
 }
 
@@ -255,7 +256,7 @@ TEST_P(MessageBackendTest, broken_way_is_reported_once_and_a_new_one_works) {
   post(TransferOp::write);
   settle();
   EXPECT_TRUE(outcome().ok()) << outcome().to_string();
-  EXPECT_TRUE(far_.pool == near_.pool);
+  EXPECT_TRUE(are_same_bytes(far_.pool, near_.pool));
 }
 
 // The frame was numbered, and the peer would miss it.
@@ -392,16 +393,10 @@ TEST_P(MessageBackendTest, sender_is_held_back_when_nobody_takes) {
 TEST_P(MessageBackendTest, garbage_changes_nothing) {
   settle();
   const auto before = far_.pool;
-  std::uint64_t random = 1;
-  for (int round = 0; round < 500; ++round) {
-    Bytes bytes(static_cast<std::size_t>(round) % 200);
-    for (std::byte& byte : bytes)
-      byte = static_cast<std::byte>(
-          (random = random * 6364136223846793005U + 1442695040888963407U) >> 56U);
-    network_.send(far_.port, bytes);
-  }
+  for (std::uint64_t round = 0; round < 500; ++round)
+    network_.send(far_.port, random_bytes(round, round % 200));
   settle();
-  EXPECT_TRUE(far_.pool == before);
+  EXPECT_TRUE(are_same_bytes(far_.pool, before));
   post(TransferOp::write);
   settle();
   EXPECT_TRUE(outcome().ok()) << outcome().to_string();

@@ -14,6 +14,7 @@
 #include <towpath/backend/testing/recording_events.h>
 #include <towpath/backends/messages/frames.h>
 #include <towpath/backends/messages/message_backend.h>
+#include <towpath/core/testing/random_bytes.h>
 #include <towpath/net/messages/testing/rail_network.h>
 
 namespace towpath::backends::messages {
@@ -49,10 +50,7 @@ struct RailSide {
   RegionDescriptor region() const {
     return {.address = address_of(pool.data()), .length = pool.size()};
   }
-  void fill(std::uint64_t seed) {
-    for (std::byte& byte : pool)
-      byte = static_cast<std::byte>((seed = seed * 6364136223846793005U + 1) >> 56U);
-  }
+  void fill(std::uint64_t seed) { fill_with_random_bytes(pool, seed); }
 
   AgentIdentity self;
   ::towpath::backend::testing::RecordingEvents events;

@@ -33,7 +33,7 @@ class MessageRailsTest : public ::testing::TestWithParam<TransferOp> {
     ASSERT_TRUE(pair_->outcome().ok()) << pair_->outcome().to_string();
     expect_equal();
   }
-  void expect_equal() { EXPECT_TRUE(pair_->near.pool == pair_->far.pool); }
+  void expect_equal() { EXPECT_TRUE(are_same_bytes(pair_->near.pool, pair_->far.pool)); }
   /// In the midst of a transfer, with some under way over both.
   void begin() {
     pair_->network.moved.clear();
@@ -50,8 +50,9 @@ class MessageRailsTest : public ::testing::TestWithParam<TransferOp> {
     EXPECT_TRUE(pair_->outcome().ok()) << pair_->outcome().to_string();
     EXPECT_EQ(pair_->done(), before_ + 1);
     EXPECT_EQ(pair_->near.events.last(*pair_->operation).bytes, kRailPool);
-    EXPECT_TRUE(pair_->near.pool == pair_->far.pool);
-    EXPECT_TRUE(pair_->near.pool == (GetParam() == TransferOp::write ? near_before_ : far_before_));
+    EXPECT_TRUE(are_same_bytes(pair_->near.pool, pair_->far.pool));
+    EXPECT_TRUE(are_same_bytes(pair_->near.pool,
+                               GetParam() == TransferOp::write ? near_before_ : far_before_));
     EXPECT_TRUE(pair_->near.events.losses.empty());
   }
 
@@ -196,7 +197,7 @@ TEST_P(MessageRailsTest, owner_places_nothing_behind_its_answer_to_a_fence) {
     pair_->network.after_head = nullptr;
     if (fenced) {
       ++checked;
-      EXPECT_TRUE(pair_->far.pool == *fenced) << seed;
+      EXPECT_TRUE(are_same_bytes(pair_->far.pool, *fenced)) << seed;
     }
     expect_done();
   }
@@ -218,8 +219,8 @@ TEST_P(MessageRailsTest, no_late_byte_of_one_that_was_left_lands) {
     const auto far_after = pair_->far.pool;
     pair_->network.paths[1].is_held = false;
     pair_->settle(500);
-    ASSERT_TRUE(pair_->near.pool == near_after) << seed;
-    ASSERT_TRUE(pair_->far.pool == far_after) << seed;
+    ASSERT_TRUE(are_same_bytes(pair_->near.pool, near_after)) << seed;
+    ASSERT_TRUE(are_same_bytes(pair_->far.pool, far_after)) << seed;
   }
 }
 
@@ -330,8 +331,8 @@ TEST_P(MessageRailsTest, transfer_that_is_stopped_while_a_rail_is_left_ends_once
   const auto near_after = pair_->near.pool;
   pair_->network.paths[1].is_held = false;
   pair_->settle(500);
-  EXPECT_TRUE(pair_->far.pool == far_after);
-  EXPECT_TRUE(pair_->near.pool == near_after);
+  EXPECT_TRUE(are_same_bytes(pair_->far.pool, far_after));
+  EXPECT_TRUE(are_same_bytes(pair_->near.pool, near_after));
   EXPECT_EQ(pair_->done(), before_ + 1);
 }
 

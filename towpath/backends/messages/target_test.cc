@@ -77,7 +77,7 @@ TEST_F(TargetTest, pieces_of_every_form_land_where_they_belong) {
       piece(3, kStep / 2 + 1, 7, kStep + 5),  // an extent and no second one
       piece(pool_.size() - 5, 5),
   };
-  for (const std::uint64_t step : {SIZE_MAX / 2, 10'007UL, 1UL})
+  for (const std::uint64_t step : {SIZE_MAX / 2, 10'007UL, 61UL})
     for (const Piece& form : forms) {
       step_ = step;
       std::ranges::fill(pool_, std::byte{0});
@@ -87,7 +87,7 @@ TEST_F(TargetTest, pieces_of_every_form_land_where_they_belong) {
         std::ranges::copy(ConstByteSpan(bytes_).subspan(k * form.length, form.length),
                           expected.begin() + static_cast<std::ptrdiff_t>(
                                                  form.address - region_.address + k * form.stride));
-      EXPECT_TRUE(pool_ == expected) << form.count << " x " << form.length;
+      EXPECT_TRUE(are_same_bytes(pool_, expected)) << form.count << " x " << form.length;
       EXPECT_EQ(refused_, 0U);
     }
 }

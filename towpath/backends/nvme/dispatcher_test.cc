@@ -49,13 +49,13 @@ TEST_F(NvmeDispatcherTest, every_answer_of_drive_and_kernel_has_its_code) {
 
 TEST_F(NvmeDispatcherTest, merged_command_that_fails_is_reported_by_extent) {
   open();
-  put_on_device(0, pattern(3, 16 * 4096));
+  put_on_device(0, random_bytes(3, 16 * 4096));
   target->faults = {{.from = 5 * 8, .to = 5 * 8 + 1, .result = 0x0281}};
   const auto outcome = read({row(4096, 16)});
   EXPECT_EQ(outcome.status.code(), Code::io_error) << outcome.status.to_string();
   EXPECT_EQ(failed_extents(outcome), (std::vector<std::uint64_t>{5}));
   EXPECT_EQ(outcome.bytes, 15U * 4096);
-  const Bytes expected = pattern(3, 16 * 4096);
+  const Bytes expected = random_bytes(3, 16 * 4096);
   EXPECT_TRUE(std::ranges::equal(memory().subspan(6 * 4096, 4096),
                                  ConstByteSpan(expected).subspan(6 * 4096, 4096)));
 }
@@ -125,10 +125,10 @@ TEST_F(NvmeDispatcherTest, removed_drive_fails_everything_and_hangs_nothing) {
 
 TEST_F(NvmeDispatcherTest, change_of_a_part_whose_block_cannot_be_read_writes_nothing) {
   open();
-  put_on_device(0, pattern(4, 512));
+  put_on_device(0, random_bytes(4, 512));
   target->faults = {{.result = 0x0281, .times = 1}};
   EXPECT_EQ(write({segment(0, 10, 20)}).status.code(), Code::io_error);
-  EXPECT_EQ(on_device(0, 512), pattern(4, 512));
+  EXPECT_EQ(on_device(0, 512), random_bytes(4, 512));
 }
 
 // ---- by hand
@@ -163,14 +163,14 @@ TEST_F(ByHand, no_more_commands_than_the_depth_are_with_the_drive) {
 
 TEST_F(ByHand, commands_end_in_any_order) {
   open_by_hand();
-  put_on_device(0, pattern(9, 8 * 4096));
+  put_on_device(0, random_bytes(9, 8 * 4096));
   auto operation = backend->make_operation();
   const std::vector segments{segment(0, 0, 8 * 4096)};
   start(*operation, TransferOp::read, segments);
   while (!engine().waiting.empty()) engine().end(engine().waiting.size() - 1);
   backend->progress();
   EXPECT_TRUE(events.last(*operation).status.ok());
-  EXPECT_TRUE(std::ranges::equal(memory().first(8 * 4096), pattern(9, 8 * 4096)));
+  EXPECT_TRUE(std::ranges::equal(memory().first(8 * 4096), random_bytes(9, 8 * 4096)));
 }
 
 TEST_F(ByHand, cancelled_operation_ends_when_the_drive_has_let_go) {
@@ -194,7 +194,7 @@ TEST_F(ByHand, cancelled_operation_ends_when_the_drive_has_let_go) {
 
 TEST_F(ByHand, cancelled_change_of_a_part_is_not_written_back) {
   open_by_hand();
-  put_on_device(0, pattern(4, 512));
+  put_on_device(0, random_bytes(4, 512));
   auto operation = backend->make_operation();
   const std::vector segments{segment(0, 10, 20)};
   start(*operation, TransferOp::write, segments);
@@ -204,13 +204,13 @@ TEST_F(ByHand, cancelled_change_of_a_part_is_not_written_back) {
   backend->progress();
   EXPECT_EQ(events.last(*operation).status.code(), Code::cancelled);
   EXPECT_TRUE(engine().waiting.empty());
-  EXPECT_EQ(on_device(0, 512), pattern(4, 512));
+  EXPECT_EQ(on_device(0, 512), random_bytes(4, 512));
 }
 
 TEST_F(ByHand, changes_of_one_block_wait_for_each_other) {
   open_by_hand();
-  put_on_device(0, pattern(4, 512));
-  std::ranges::copy(pattern(5, 512), memory().begin());
+  put_on_device(0, random_bytes(4, 512));
+  std::ranges::copy(random_bytes(5, 512), memory().begin());
   auto first = backend->make_operation();
   auto second = backend->make_operation();
   const std::vector head{segment(0, 0, 100)};
@@ -224,8 +224,8 @@ TEST_F(ByHand, changes_of_one_block_wait_for_each_other) {
   }
   EXPECT_TRUE(events.last(*first).status.ok());
   EXPECT_TRUE(events.last(*second).status.ok());
-  Bytes expected = pattern(4, 512);
-  const Bytes written = pattern(5, 512);
+  Bytes expected = random_bytes(4, 512);
+  const Bytes written = random_bytes(5, 512);
   std::copy_n(written.begin(), 100, expected.begin());
   std::copy_n(written.begin() + 300, 100, expected.begin() + 300);
   EXPECT_EQ(on_device(0, 512), expected);

@@ -22,7 +22,7 @@ TEST_F(NvmeMaintenanceTest, flush_sends_one) {
 
 TEST_F(NvmeMaintenanceTest, deallocated_blocks_are_given_back_and_no_others) {
   open();
-  const Bytes before = pattern(6, 16 * 512);
+  const Bytes before = random_bytes(6, 16 * 512);
   put_on_device(0, before);
   const BlockRange ranges[] = {{.lba = 2, .blocks = 3}, {.lba = 9, .blocks = 1}};
   EXPECT_TRUE(deallocate(*target, ranges).ok());

@@ -13,7 +13,7 @@ TEST_F(NvmeBackendTest, bytes_arrive_in_commands_of_at_most_the_largest_transfer
   for (const std::uint64_t most : {8 * kKiB, 128 * kKiB, 512 * kKiB, 24 * kKiB}) {
     open({.max_transfer_bytes = most});
     target->keeps = true;
-    const Bytes written = pattern(most, 512 * kKiB);
+    const Bytes written = random_bytes(most, 512 * kKiB);
     std::ranges::copy(written, memory().begin());
     const auto outcome = write({segment(0, 4096, 512 * kKiB)});
     EXPECT_TRUE(outcome.status.ok()) << outcome.status.to_string();
@@ -67,9 +67,9 @@ TEST_F(NvmeBackendTest, operations_are_counted_by_their_ending) {
 
 TEST_F(NvmeBackendTest, change_of_a_part_leaves_the_rest_of_its_block) {
   open({.block_bytes = 4096});
-  const Bytes before = pattern(1, 8192);
+  const Bytes before = random_bytes(1, 8192);
   put_on_device(0, before);
-  const Bytes written = pattern(2, 5000);
+  const Bytes written = random_bytes(2, 5000);
   std::ranges::copy(written, memory().begin() + 1);
   EXPECT_TRUE(write({segment(1, 3000, 5000)}).status.ok());
   Bytes expected = before;

@@ -20,7 +20,7 @@ class PosixFilesTest : public ::testing::Test {
   void SetUp() override {
     ASSERT_NE(posix.backend, nullptr);
     posix.use_memory(65'536);
-    fill(posix.memory, 3);
+    fill_with_random_bytes(posix.memory, 3);
   }
   RegionDescriptor file(std::string key, int fd = -1) const {
     // NIXL's users number the files that they name by path as they like.

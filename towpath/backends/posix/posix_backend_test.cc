@@ -54,7 +54,7 @@ class PosixPathTest : public ::testing::TestWithParam<Way> {
   /// Writes from the first half of the memory, reads into the second, compares.
   void round_trip(std::vector<Segment> segments) {
     const std::uint64_t half = posix->memory.size() / 2;
-    fill(posix->memory.first(half), half);
+    fill_with_random_bytes(posix->memory.first(half), half);
     std::memset(posix->memory.data() + half, 0x5A, half);
     std::uint64_t total = 0;
     for (const Segment& segment : segments) total += segment.length * segment.count;
@@ -145,7 +145,7 @@ TEST_P(PosixPathTest, the_file_really_holds_the_bytes) {
   open();
   posix->use_memory(1U << 20U);
   make_file(1U << 20U);
-  fill(posix->memory, 3);
+  fill_with_random_bytes(posix->memory, 3);
   ASSERT_TRUE(posix->write({posix->segment(0, 0, 1U << 20U)}).status.ok());
   const auto bytes = content();
   ASSERT_EQ(bytes.size(), posix->memory.size());
@@ -177,7 +177,7 @@ TEST_P(PosixPathTest, a_descriptor_closed_too_early_hits_nobody_else) {
   const sys::Fd unauthenticated(
       ::open(directory.file("unauthenticated connection").c_str(), O_RDWR | O_CREAT, 0600));
   ASSERT_EQ(unauthenticated.get(), number);
-  fill(posix->memory, 5);
+  fill_with_random_bytes(posix->memory, 5);
   ASSERT_TRUE(posix->write({posix->segment(0, 0, 4096)}).status.ok());
   EXPECT_EQ(::lseek(unauthenticated.get(), 0, SEEK_END), 0);
   EXPECT_EQ(std::memcmp(content().data(), posix->memory.data(), 4096), 0);
@@ -187,7 +187,7 @@ TEST_P(PosixPathTest, cancelled_transfers_touch_nothing_after_their_end) {
   open({{"chunk_bytes", "64K"}, {"depth", "8"}});
   posix->use_memory(8U << 20U);
   make_file(8U << 20U);
-  fill(posix->memory, 1);
+  fill_with_random_bytes(posix->memory, 1);
   ASSERT_TRUE(posix->write({posix->segment(0, 0, 8U << 20U)}).status.ok());
   int cancelled = 0;
   for (int round = 0; round < 5; ++round) {
@@ -218,7 +218,7 @@ TEST_P(PosixPathTest, many_operations_at_once_each_end_once) {
   open({{"depth", "8"}});
   posix->use_memory(4U << 20U);
   make_file(2U << 20U);
-  fill(posix->memory.first(2U << 20U), 9);
+  fill_with_random_bytes(posix->memory.first(2U << 20U), 9);
   ASSERT_TRUE(posix->write({posix->segment(0, 0, 2U << 20U)}).status.ok());
   std::vector<std::vector<Segment>> lists;
   std::vector<std::unique_ptr<backend::Operation>> operations;

@@ -2,7 +2,6 @@
 // For tests only.
 #pragma once
 
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 
 #include <towpath/backend/testing/backend_stand.h>
 #include <towpath/backends/posix/posix_backend.h>
+#include <towpath/core/testing/random_bytes.h>
 #include <towpath/sys/fd.h>
 #include <towpath/sys/mapping.h>
 #include <towpath/sys/temporary_directory.h>
@@ -51,14 +51,5 @@ class PosixFixture : public backend::testing::BackendStand {
   sys::Mapping mapping;
   ByteSpan memory;
 };
-
-/// Bytes that differ from place to place and seed to seed; whole words.
-inline void fill(ByteSpan bytes, std::uint64_t seed) {
-  std::uint64_t state = seed * 2 + 1;
-  for (std::size_t at = 0; at + sizeof state <= bytes.size(); at += sizeof state) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    std::memcpy(bytes.data() + at, &state, sizeof state);
-  }
-}
 
 }  // namespace towpath::backends::posix

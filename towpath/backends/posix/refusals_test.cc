@@ -23,7 +23,7 @@ void round_trip(PosixFixture& posix) {
   const sys::Fd file(::memfd_create("data", MFD_CLOEXEC));
   posix.use_memory(2 * kMiB);
   posix.use_file(file.get(), kMiB);
-  fill(posix.memory.first(kMiB), 1);
+  fill_with_random_bytes(posix.memory.first(kMiB), 1);
   EXPECT_TRUE(posix.write({posix.segment(0, 0, kMiB)}).status.ok());
   EXPECT_TRUE(posix.read({posix.segment(kMiB, 0, kMiB)}).status.ok());
   EXPECT_EQ(std::memcmp(posix.memory.data(), posix.memory.data() + kMiB, kMiB), 0);

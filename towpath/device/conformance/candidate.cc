@@ -58,13 +58,6 @@ void DeviceConformance::TearDown() {
   EXPECT_STREQ(fake.complaints(), "");
 }
 
-std::vector<std::byte> pattern(std::size_t size, unsigned seed) {
-  std::vector<std::byte> bytes(size);
-  for (std::size_t i = 0; i < size; ++i)
-    bytes[i] = static_cast<std::byte>((i * 167 + (i >> 8U) * 13 + seed * 31 + 7) & 0xffU);
-  return bytes;
-}
-
 INSTANTIATE_TEST_SUITE_P(Drivers, DeviceConformance, ::testing::ValuesIn(candidates()),
                          [](const auto& candidate) { return candidate.param; });
 

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <towpath/core/testing/random_bytes.h>
 #include <towpath/device/driver.h>
 
 namespace towpath::device::conformance {
@@ -31,8 +32,5 @@ class DeviceConformance : public ::testing::TestWithParam<std::string> {
 /// What the other process of ipc_test.cc does: waits for the event, looks at the bytes, and writes
 /// others. 0, or which step failed.
 int use_from_outside(const char* driver_name, const char* memory_hex, const char* event_hex);
-
-/// `size` bytes that differ by place and by `seed`.
-std::vector<std::byte> pattern(std::size_t size, unsigned seed);
 
 }  // namespace towpath::device::conformance

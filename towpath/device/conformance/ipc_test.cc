@@ -52,7 +52,7 @@ int run_other(const std::string& driver, const IpcHandle& memory, const IpcHandl
 TEST_P(DeviceConformance, another_process_waits_reads_and_writes) {
   if (const auto why = sys::testing::why_no_program_of_its_own(); !why.empty()) GTEST_SKIP() << why;
   auto memory = device_->allocate(kBytes).value();
-  const auto there = pattern(kBytes, 8);
+  const auto there = random_bytes(8, kBytes);
   const auto stream = device_->create_stream().value();
   const auto event = device_->create_event({.interprocess = true}).value();
   ASSERT_TRUE(stream->copy({memory.address(), address_of(there.data()), kBytes}).ok());
@@ -65,7 +65,7 @@ TEST_P(DeviceConformance, another_process_waits_reads_and_writes) {
   ASSERT_TRUE(stream->synchronize().ok());  // done long since, as the other saw; sanitizers did not
   std::vector<std::byte> back(kBytes);
   ASSERT_TRUE(device_->copy({address_of(back.data()), memory.address(), kBytes}).ok());
-  EXPECT_EQ(back, pattern(kBytes, 9));
+  EXPECT_EQ(back, random_bytes(9, kBytes));
 }
 
 TEST_P(DeviceConformance, an_address_in_memory_exports_all_of_it) {
@@ -99,8 +99,8 @@ int use_from_outside(const char* driver_name, const char* memory_hex, const char
   if (!memory.ok()) return 12;
   std::vector<std::byte> seen(kBytes);
   if (!device->copy({address_of(seen.data()), memory->address(), kBytes}).ok()) return 13;
-  if (seen != pattern(kBytes, 8)) return 14;
-  const auto answer = pattern(kBytes, 9);
+  if (seen != random_bytes(8, kBytes)) return 14;
+  const auto answer = random_bytes(9, kBytes);
   if (!device->copy({memory->address(), address_of(answer.data()), kBytes}).ok()) return 15;
   return memory->release().ok() ? 0 : 16;
 }

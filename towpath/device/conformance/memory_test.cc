@@ -50,7 +50,7 @@ TEST_P(DeviceConformance, a_device_lives_as_long_as_what_it_made) {
 }
 
 TEST_P(DeviceConformance, device_memory_holds_what_was_copied_to_it) {
-  const auto there = pattern(kMiB + 13, 1);
+  const auto there = random_bytes(1, kMiB + 13);
   std::vector<std::byte> back(there.size());
   auto one = device_->allocate(there.size()).value();
   auto other = device_->allocate(there.size()).value();
@@ -66,13 +66,13 @@ TEST_P(DeviceConformance, device_memory_holds_what_was_copied_to_it) {
 
 TEST_P(DeviceConformance, a_copy_moves_its_bytes_and_no_others_at_any_alignment) {
   constexpr std::uint64_t kRoom = 64;
-  const auto here = pattern(kRoom, 1);
+  const auto here = random_bytes(1, kRoom);
   auto there = device_->allocate(kRoom).value();
   for (std::uint64_t length : {1, 7, 8, 9, 23, 40}) {
     for (std::uint64_t offset = 0; offset < 64; ++offset) {
       const std::uint64_t to = offset % 8;
       const std::uint64_t from = offset / 8;
-      auto expected = pattern(kRoom, 2);
+      auto expected = random_bytes(2, kRoom);
       ASSERT_TRUE(device_->copy({there.address(), address_of(expected.data()), kRoom}).ok());
       ASSERT_TRUE(
           device_->copy({there.address() + to, address_of(here.data()) + from, length}).ok());
@@ -111,7 +111,7 @@ TEST_P(DeviceConformance, memory_goes_back_once) {
 }
 
 TEST_P(DeviceConformance, pinned_memory_is_the_hosts_and_the_devices) {
-  const auto there = pattern(64 * 1024, 2);
+  const auto there = random_bytes(2, 64 * 1024);
   auto pinned = device_->allocate_pinned(there.size()).value();
   auto memory = device_->allocate(there.size()).value();
   EXPECT_NE(pinned.device_address(), 0u);
@@ -159,7 +159,7 @@ TEST_P(DeviceConformance, devices_reach_themselves_and_perhaps_their_peers) {
   EXPECT_TRUE(device_->enable_peer(*device_).ok());
   if (driver_->device_count().value() < 2) GTEST_SKIP() << "there is one device only";
   const auto peer = driver_->open(1).value();
-  const auto there = pattern(8192, 3);
+  const auto there = random_bytes(3, 8192);
   std::vector<std::byte> back(there.size());
   auto here = device_->allocate(there.size()).value();
   auto far = peer->allocate(there.size()).value();

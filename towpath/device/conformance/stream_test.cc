@@ -61,7 +61,7 @@ void let_others_run(Device& device, const Memory& memory) {
 }
 
 TEST_P(DeviceConformance, a_word_is_written_behind_what_was_given_before) {
-  const auto there = pattern(1 << 20, 6);
+  const auto there = random_bytes(6, 1 << 20);
   std::vector<std::byte> back(there.size() + 8);
   auto memory = device_->allocate(back.size()).value();
   const std::uint64_t word = memory.address() + there.size();
@@ -84,7 +84,7 @@ TEST_P(DeviceConformance, a_word_is_written_behind_what_was_given_before) {
 
 TEST_P(DeviceConformance, work_is_done_in_the_order_in_which_it_was_given) {
   Trail trail;
-  const auto there = pattern(100'000, 4);
+  const auto there = random_bytes(4, 100'000);
   std::vector<std::byte> back(there.size());
   auto one = device_->allocate(there.size()).value();
   auto other = device_->allocate(there.size()).value();
@@ -254,7 +254,7 @@ TEST_P(DeviceConformance, a_time_of_work_that_is_under_way_is_not_ready) {
 
 TEST_P(DeviceConformance, a_batch_copies_each_of_its_extents) {
   constexpr std::size_t kBlock = 257, kBlocks = 1000;
-  const auto there = pattern(kBlock * kBlocks, 5);
+  const auto there = random_bytes(5, kBlock * kBlocks);
   std::vector<std::byte> back(there.size());
   auto memory = device_->allocate(there.size()).value();
   const auto stream = device_->create_stream().value();
@@ -275,7 +275,7 @@ TEST_P(DeviceConformance, a_batch_copies_each_of_its_extents) {
 
 TEST_P(DeviceConformance, rows_are_copied_with_their_pitches) {
   constexpr std::size_t kRows = 33, kWidth = 100, kWide = 160, kNarrow = 112;
-  const auto there = pattern(kRows * kWide, 6);
+  const auto there = random_bytes(6, kRows * kWide);
   std::vector<std::byte> back(kRows * kNarrow);
   auto memory = device_->allocate(kRows * kWide).value();
   const auto stream = device_->create_stream().value();
@@ -310,7 +310,7 @@ TEST_P(DeviceConformance, rows_are_copied_with_their_pitches) {
 TEST_P(DeviceConformance, rows_far_apart_are_copied) {
   constexpr std::size_t kWidth = 512, kRows = 2;
   const std::uint64_t pitch = GetParam() == "cuda" ? (1ULL << 31U) + 512 : 2 << 20U;
-  const auto there = pattern(kRows * kWidth, 5);
+  const auto there = random_bytes(5, kRows * kWidth);
   std::vector<std::byte> back(there.size());
   const auto memory = device_->allocate((kRows - 1) * pitch + kWidth).value();
   const auto stream = device_->create_stream().value();
@@ -338,7 +338,7 @@ TEST_P(DeviceConformance, rows_far_apart_are_copied) {
 TEST_P(DeviceConformance, boxes_are_copied_in_the_order_of_the_stream) {
   if (const Status has = device_->has_box_kernel(); !has.ok()) GTEST_SKIP() << has.to_string();
   constexpr std::size_t kTokens = 5, kHeads = 3, kPiece = 48, kBlock = kTokens * kHeads * kPiece;
-  const auto there = pattern(2 * kBlock, 8);
+  const auto there = random_bytes(8, 2 * kBlock);
   std::vector<std::byte> back(there.size()), expected(there.size());
   // CUDA may wait for a stream that is given a copy from memory that is not pinned.
   auto pinned = device_->allocate_pinned(there.size()).value();
@@ -385,7 +385,7 @@ TEST_P(DeviceConformance, boxes_of_any_alignment_go_between_pinned_memory_and_th
     const auto pinned = device_->allocate_pinned(unit + 2 * bytes).value();
     const auto memory = device_->allocate(unit + bytes).value();
     const ByteSpan host = bytes_at(pinned.address() + unit, 2 * bytes);
-    const auto there = pattern(bytes, static_cast<unsigned>(unit));
+    const auto there = random_bytes(unit, bytes);
     std::ranges::copy(there, host.begin());
     BoxCopy in{.target = memory.address() + unit,
                .source = address_of(host.data()),
@@ -411,7 +411,7 @@ TEST_P(DeviceConformance, a_pool_gives_and_takes_in_a_streams_order) {
   if (!device_->info().has_pools) GTEST_SKIP() << "the device has no pools";
   const auto pool = device_->create_pool({.keep_bytes = 1 << 20}).value();
   const auto stream = device_->create_stream().value();
-  const auto there = pattern(65536, 7);
+  const auto there = random_bytes(7, 65536);
   std::vector<std::byte> back(there.size());
   {
     auto memory = PooledMemory::allocate(pool, stream, there.size());

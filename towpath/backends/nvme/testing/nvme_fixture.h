@@ -15,6 +15,7 @@
 #include <towpath/backends/nvme/nvme_backend.h>
 #include <towpath/backends/nvme/testing/fake_driver.h>
 #include <towpath/core/format.h>
+#include <towpath/core/testing/random_bytes.h>
 #include <towpath/sys/mapping.h>
 
 namespace towpath::backends::nvme {
@@ -78,16 +79,5 @@ class NvmeFixture : public ::testing::Test, protected backend::testing::BackendS
   sys::Mapping mapping;
   sys::Fd device;
 };
-
-/// Bytes that differ from place to place and seed to seed.
-inline Bytes pattern(std::uint64_t seed, std::uint64_t size_bytes) {
-  Bytes bytes(size_bytes);
-  std::uint64_t state = seed * 2 + 1;
-  for (std::byte& byte : bytes) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    byte = static_cast<std::byte>(state >> 33U);
-  }
-  return bytes;
-}
 
 }  // namespace towpath::backends::nvme
