@@ -1,5 +1,6 @@
 // What an opening finds again of what earlier lives left.
 #include <cerrno>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -205,6 +206,30 @@ TEST_F(RecoveryTest, what_was_removed_stays_removed_where_an_old_file_cannot_be_
   EXPECT_FALSE(store->find(1)) << "its removal was acknowledged";
   put(*store, 201, 300);
   expect_all(*store, 290, 300);
+}
+
+TEST_F(RecoveryTest, an_old_file_is_not_written_to_before_all_know_its_new_name) {
+  const BlockStoreOptions small{.segment_bytes = 100'000, .capacity_bytes = 400'000};
+  auto store = open_store(files_, small);
+  put(*store, 1, 1);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  store = open_store(files_, small);
+  ASSERT_TRUE(store->remove(1).ok());
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  store = open_store(files_, small);
+  BlockHash hash = 2;
+  while (store->figures().segments < 5) put(*store, hash, hash), ++hash;
+  // The first file goes, and the second, which says that block 1 was removed, becomes the sixth's.
+  files_.inject({.on = FileOp::sync_directory, .times = UINT64_MAX / 2});
+  while (testing::put_block(*store, hash).ok()) ++hash;
+  ASSERT_FALSE(store->find(1));
+  store.reset();
+  files_.heal();
+  files_.crash([is_names = true]() mutable { return !std::exchange(is_names, false); });
+  store = open_store(files_, small);
+  EXPECT_FALSE(store->find(1)) << "its removal was acknowledged";
 }
 
 TEST_F(RecoveryTest, a_file_system_that_knows_no_syncing_is_read_all_the_same) {

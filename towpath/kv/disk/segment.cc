@@ -88,9 +88,11 @@ Result<Segment> Segment::create(sys::FileSystem& files, const std::string& direc
       auto file,
       files.open(path,
                  {.writable = true, .create = is_new, .exclusive = is_new, .plain = !is_new}));
+  // First, or a loss of power could bring back the segments that went before this file's, and not
+  // this one, which says what was removed from them.
+  TOWPATH_TRY(files.sync_directory(directory));
   const SegmentHeader header{name, files.file_slots(directory).directory};
   TOWPATH_TRY(sys::write_exactly(*file, seal_segment_header(header), 0));
-  TOWPATH_TRY(files.sync_directory(directory));
   TOWPATH_TRY(const std::uint64_t size, file->size());
   Segment made(std::move(file), name, kSegmentPage);
   made.size_ = size;
