@@ -232,6 +232,16 @@ TEST_F(RecoveryTest, an_old_file_is_not_written_to_before_all_know_its_new_name)
   EXPECT_FALSE(store->find(1)) << "its removal was acknowledged";
 }
 
+TEST_F(RecoveryTest, an_old_file_that_is_not_there_leaves_room_all_the_same) {
+  const BlockStoreOptions small{.segment_bytes = 100'000, .capacity_bytes = 400'000};
+  auto store = open_store(files_, small);
+  put(*store, 1, 20);
+  ASSERT_TRUE(files_.remove(path_of(1)).ok());
+  put(*store, 21, 100);
+  ASSERT_TRUE(store->sync().ok());
+  expect_all(*store, 90, 100);
+}
+
 TEST_F(RecoveryTest, a_file_system_that_knows_no_syncing_is_read_all_the_same) {
   auto store = open_store(files_);
   put(*store, 1, 3);

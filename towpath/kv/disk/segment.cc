@@ -81,9 +81,11 @@ std::optional<std::uint64_t> Segment::number_of(const std::string& file_name) {
 Result<Segment> Segment::create(sys::FileSystem& files, const std::string& directory,
                                 const SegmentName& name, const std::string& old_path) {
   const std::string path = cat(directory, "/", file_name(name.number));
-  const bool is_new = old_path.empty();
   // A file whose header is of another segment than its name holds none (open()).
-  if (!is_new) TOWPATH_TRY(files.rename({.source = old_path, .target = path}));
+  const Status renamed =
+      old_path.empty() ? Status() : files.rename({.source = old_path, .target = path});
+  const bool is_new = old_path.empty() || renamed.code() == Code::not_found;
+  if (!is_new) TOWPATH_TRY(renamed);
   TOWPATH_TRY(
       auto file,
       files.open(path,
