@@ -287,6 +287,22 @@ TEST_F(RecoveryTest, a_damaged_segment_header_costs_the_segment_and_is_reported)
   EXPECT_EQ(store->figures().reported.size(), 1U);
 }
 
+// On a drive an index may have the place of a segment whose name is on the drive yet.
+TEST_F(RecoveryTest, a_segments_file_that_holds_an_index_is_removed) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->checkpoint().ok());
+  store.reset();
+  ASSERT_TRUE(files_.rename({cat(testing::kDirectory, "/index"), path_of(7)}).ok());
+  ASSERT_TRUE((*files_.open(path_of(7), {.writable = true}))->resize(2 * kSegmentPage).ok());
+  store = open_store(files_);
+  EXPECT_THAT(store->figures().reported,
+              ::testing::ElementsAre(::testing::HasSubstr("no segment")));
+  EXPECT_EQ(files_.kind_of(path_of(7)), sys::PathKind::none);
+  EXPECT_FALSE(store->may_be_replaced(1)) << "there is nothing in it";
+  expect_all(*store, 1, 3);
+}
+
 TEST_F(RecoveryTest, space_that_a_life_took_and_did_not_fill_is_given_back) {
   auto store = open_store(files_, {.segment_bytes = 100'000});
   put(*store, 1, 2);

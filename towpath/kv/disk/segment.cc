@@ -107,7 +107,10 @@ Result<Segment> Segment::open(sys::FileSystem& files, const std::string& directo
   TOWPATH_TRY(auto file, files.open(cat(directory, "/", name), {.plain = true}));
   Bytes page(kSegmentPage);
   TOWPATH_TRY(sys::read_exactly(*file, page, 0));
-  TOWPATH_TRY(const SegmentHeader header, open_segment_header(page));
+  const Result<SegmentHeader> opened = open_segment_header(page);
+  if (opened.code() == Code::invalid_argument)  // on a drive an index, which has the slot by now
+    return error(Code::corrupt, "it holds no segment").because(opened.status());
+  TOWPATH_TRY(const SegmentHeader header, opened);
   TOWPATH_TRY(check_place(header, name, files.file_slots(directory).directory));
   TOWPATH_TRY(const std::uint64_t size, file->size());
   // The last block's page is not filled up.
