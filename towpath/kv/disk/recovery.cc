@@ -102,6 +102,9 @@ Result<std::unique_ptr<BlockStore>> BlockStore::open(sys::FileSystem& files,
 
 Status BlockStore::recover() {
   TOWPATH_TRY(parts_->lock, lock_store(files_, {options_.directory, options_.incarnation}));
+  // What a life that was killed did to names may be in memory alone: it gave the index, which knows
+  // a block no more, its name, or took that of a segment which has the block.
+  const Status settled = files_.sync_directory(options_.directory);
   TOWPATH_TRY(const std::vector<std::string> names, files_.list(options_.directory));
   std::vector<IndexedSegment> known = read_checkpoint(names);
   std::size_t blocks = 0;
@@ -129,6 +132,7 @@ Status BlockStore::recover() {
   // Room can be made, and memory comes back.
   if (read_only_.code() == Code::exhausted || read_only_.code() == Code::unavailable)
     read_only_ = {};
+  has_lost_removals_ = read_only_.ok() && !settled.ok();
   return {};
 }
 

@@ -242,6 +242,42 @@ TEST_F(RecoveryTest, an_old_file_that_is_not_there_leaves_room_all_the_same) {
   expect_all(*store, 90, 100);
 }
 
+TEST_F(RecoveryTest, what_an_opening_misses_is_not_found_by_the_next_one) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  files_.inject({.on = FileOp::write});
+  ASSERT_FALSE(store->remove(2).ok());
+  files_.inject({.on = FileOp::sync_directory});
+  ASSERT_FALSE(store->sync().ok()) << "the index without block 2 has its name in memory alone";
+  store.reset();
+  store = open_store(files_);
+  EXPECT_EQ(store->remove(2).code(), Code::not_found);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  files_.crash();
+  store = open_store(files_);
+  EXPECT_FALSE(store->find(2));
+  expect_all(*store, 1, 1);
+  expect_all(*store, 3, 3);
+}
+
+TEST_F(RecoveryTest, names_that_an_opening_cannot_sync_are_synced_with_the_next_sync) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  files_.inject({.on = FileOp::write});
+  ASSERT_FALSE(store->remove(2).ok());
+  files_.inject({.on = FileOp::sync_directory, .times = 2});
+  ASSERT_FALSE(store->sync().ok());
+  store.reset();
+  store = open_store(files_);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  files_.crash();
+  EXPECT_FALSE(open_store(files_)->find(2));
+}
+
 TEST_F(RecoveryTest, a_file_system_that_knows_no_syncing_is_read_all_the_same) {
   auto store = open_store(files_);
   put(*store, 1, 3);
