@@ -1,7 +1,10 @@
 // Which of a drive's two tables is there after several lives, and a loss of power.
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include <towpath/kv/disk/drive_files.h>
+#include <towpath/kv/disk/store_fixture.h>
 #include <towpath/sys/memory_file_system.h>
 
 namespace towpath::kv {
@@ -71,6 +74,35 @@ TEST_P(KilledLifeTest, a_label_that_it_left_unsynced_is_on_the_drive_before_any_
     drive = open();
     ASSERT_TRUE(drive && drive->kind_of("/drive/one") == sys::PathKind::file) << sync;
   }
+}
+
+// The index that the drive's table names says alone that a block was removed. The next one gets a
+// name, but no table: the one after it must not be written over the first.
+TEST_F(DriveTablesTest, an_index_is_not_written_over_the_one_that_the_table_names) {
+  make_drive();
+  auto drive = open();
+  const BlockStoreOptions options{.directory = "/drive/blocks"};
+  auto store = testing::open_store(*drive, options);
+  ASSERT_TRUE(testing::put_block(*store, 1).ok() && testing::put_block(*store, 2).ok());
+  ASSERT_TRUE(store->checkpoint().ok());
+  disk_->inject({.on = FileOp::write});
+  ASSERT_FALSE(store->remove(1).ok());
+  ASSERT_TRUE(store->sync().ok()) << "acknowledged, by an index";
+  ASSERT_TRUE(testing::put_block(*store, 3).ok() && store->sync().ok());
+  disk_->inject({.on = FileOp::sync, .nth = 3, .times = UINT64_MAX / 2});
+  ASSERT_FALSE(store->checkpoint().ok());
+  disk_->inject({.on = FileOp::write, .effect = FileEffect::stop, .bytes = 100});
+  disk_->inject({.on = FileOp::write, .nth = 2});
+  ASSERT_FALSE(store->checkpoint().ok());
+  disk_->crash([is_table = true]() mutable { return !std::exchange(is_table, false); });
+  store.reset();
+  drive.reset();
+  disk_->heal();
+  drive = open();
+  store = testing::open_store(*drive, options);
+  EXPECT_TRUE(store->figures().reported.empty()) << store->figures().reported[0];
+  EXPECT_FALSE(store->find(1)) << "its removal was acknowledged";
+  EXPECT_TRUE(testing::get_block(*store, 2).ok());
 }
 
 }  // namespace
