@@ -21,12 +21,15 @@ struct Content {
   static constexpr std::size_t kPage = 4096;
 
   Bytes live;
-  Bytes saved;                 ///< what a crash leaves
-  std::set<std::size_t> lost;  ///< pages that only `live` has, until they are written again
-  std::weak_ptr<void> lock;    ///< lives as long as the open file that has it
+  Bytes saved;                    ///< what a crash leaves
+  std::set<std::size_t> changed;  ///< pages that may differ: a large file is saved by these alone
+  std::set<std::size_t> lost;     ///< pages that only `live` has, until they are written again
+  std::weak_ptr<void> lock;       ///< lives as long as the open file that has it
   std::uint64_t failed_write_backs = 0;
 
   bool is_saved(std::size_t page) const;
+  /// The pages that these bytes lie in.
+  void note_change(std::uint64_t begin, std::uint64_t end);
   /// All but what is lost.
   void save();
   /// What is not saved, and begins before `end`, is lost; the others are saved.

@@ -23,7 +23,11 @@ void flip_bit(ByteSpan bytes, std::uint64_t bit) {
 void copy_page(const Bytes& from, Bytes& into, std::size_t page) {
   const std::size_t begin = page * Content::kPage;
   const std::size_t end = std::min(begin + Content::kPage, into.size());
-  for (std::size_t at = begin; at < end; ++at) into[at] = at < from.size() ? from[at] : std::byte{};
+  if (begin >= end) return;
+  const std::size_t known = std::clamp(from.size(), begin, end) - begin;
+  const ByteSpan target = ByteSpan(into).subspan(begin, end - begin);
+  if (known > 0) std::memcpy(target.data(), from.data() + begin, known);
+  std::ranges::fill(target.subspan(known), std::byte{});
 }
 
 class MemoryFile final : public File {
@@ -141,8 +145,9 @@ class MemoryFile final : public File {
   ByteSpan land(ConstByteSpan from, std::uint64_t offset) {
     Bytes& live = parts_.content->live;
     if (from.empty()) return {};
-    live.resize(std::max<std::uint64_t>(live.size(), offset + from.size()));
+    if (offset + from.size() > live.size()) parts_.content->resize(offset + from.size());
     std::memcpy(live.data() + offset, from.data(), from.size());
+    parts_.content->note_change(offset, offset + from.size());
     std::set<std::size_t>& lost = parts_.content->lost;
     lost.erase(lost.lower_bound(offset / Content::kPage),
                lost.upper_bound((offset + from.size() - 1) / Content::kPage));
@@ -176,16 +181,21 @@ bool Content::is_saved(std::size_t page) const {
          std::memcmp(live.data() + begin, saved.data() + begin, end - begin) == 0;
 }
 
+void Content::note_change(std::uint64_t begin, std::uint64_t end) {
+  for (std::size_t page = begin / kPage; page * kPage < end; ++page) changed.insert(page);
+}
+
 void Content::save() {
-  Bytes before;
-  if (!lost.empty()) before = saved;
-  saved = live;
-  for (const std::size_t page : lost) copy_page(before, saved, page);
+  saved.resize(live.size());
+  for (const std::size_t page : changed)
+    if (!lost.contains(page)) copy_page(live, saved, page);
+  changed = lost;
 }
 
 void Content::lose(std::uint64_t end) {
-  for (std::size_t page = 0; page * kPage < std::min<std::uint64_t>(end, live.size()); ++page)
-    if (!is_saved(page)) lost.insert(page);
+  const std::uint64_t most = std::min<std::uint64_t>(end, live.size());
+  for (const std::size_t page : changed)
+    if (page * kPage < most && !is_saved(page)) lost.insert(page);
   save();
 }
 
@@ -202,11 +212,15 @@ void Content::drop_lost(const FdRange& range) {
 }
 
 void Content::go_back() {
-  live = saved;
+  live.resize(saved.size());
+  for (const std::size_t page : changed) copy_page(saved, live, page);
+  changed.clear();
   lost.clear();
 }
 
 void Content::resize(std::uint64_t size_bytes) {
+  note_change(std::min<std::uint64_t>(live.size(), size_bytes),
+              std::max<std::uint64_t>(live.size(), size_bytes));
   live.resize(size_bytes);
   lost.erase(lost.lower_bound((size_bytes + kPage - 1) / kPage), lost.end());
 }

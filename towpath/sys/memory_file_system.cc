@@ -39,9 +39,10 @@ void write_some(internal::Content& content, const std::function<bool()>& survive
   constexpr std::size_t kPage = internal::Content::kPage;
   const Bytes& live = content.live;
   Bytes& saved = content.saved;
-  for (std::size_t at = 0; at < live.size(); at += kPage) {
+  for (const std::size_t page : content.changed) {
+    const std::size_t at = page * kPage;
+    if (at >= live.size()) break;
     const std::size_t end = std::min(at + kPage, live.size());
-    const std::size_t page = at / kPage;
     if (content.is_saved(page) || content.lost.contains(page) || !survives()) continue;
     saved.resize(std::max(saved.size(), end));
     std::memcpy(saved.data() + at, live.data() + at, end - at);
