@@ -3,6 +3,7 @@
 
     conformance    nothing lands once a transfer has ended or memory was released, whatever the peer, another process, is in
     disk tier      killed with many writes under way, on files and on a drive; what was there for good is there
+    block store    killed, and cut off from power, over disks that fail; held against a model, by seed
     simulation     a thousand agents that meet, talk, move bytes, leave and come back
     bench/peers    299 processes join one agent
     soak/serve     engines and their `towpath serve` are killed and stopped; every loaded byte is verified
@@ -117,6 +118,7 @@ def main():
         return
     for _ in range(0, args.kills, KILLS):
         run(f"{PROGRAMS}/{CRASHES}", "--gtest_brief=1", "--gtest_filter=DiskTierCrashTest.*", "--gtest_repeat=10")
+    run(f"{PROGRAMS}/{CRASHES}", "--gtest_brief=1", "--gtest_filter=BlockStoreModelTest.*", "--gtest_repeat=100")
     run(f"{PROGRAMS}/{CROWD}", "--gtest_filter=CrowdTest.*",
         TOWPATH_CROWD_TRANSFERS=str(args.transfers))
     run(f"{PROGRAMS}/{PEERS}", "--quick")
