@@ -382,6 +382,7 @@ Status BlockStore::make_room_for_segment(std::optional<Segment>& reused) {
   };
   while (!parts_->segments.empty() && lacks_room(0)) {
     const Segment& oldest = parts_->segments.begin()->second;
+    TOWPATH_TRY(remove_unopened_before(oldest.name().number));
     const bool is_of_use = oldest.is_unread() && oldest.size() <= options_.segment_bytes;
     if (is_of_use && !lacks_room(oldest.size()))
       reused = give_up_oldest();
@@ -394,9 +395,24 @@ Status BlockStore::make_room_for_segment(std::optional<Segment>& reused) {
 // Its file first: as long as that is there, another life finds its blocks, also those that were
 // removed or put anew since, if the segments that say so have gone before it.
 Status BlockStore::remove_oldest() {
-  const Status removed = files_.remove(parts_->segments.begin()->second.path());
+  const auto& [number, oldest] = *parts_->segments.begin();
+  TOWPATH_TRY(remove_unopened_before(number));
+  const Status removed = files_.remove(oldest.path());
   if (!removed.ok() && removed.code() != Code::not_found) return removed;
   (void)give_up_oldest();
+  return {};
+}
+
+/// The segments before this one that could not be opened: a later life may read them, and what they
+/// have may be removed by a record in this one.
+Status BlockStore::remove_unopened_before(std::uint64_t number) {
+  std::set<std::uint64_t>& unopened = parts_->unopened;
+  while (!unopened.empty() && *unopened.begin() < number) {
+    const Status removed =
+        files_.remove(cat(options_.directory, "/", Segment::file_name(*unopened.begin())));
+    if (!removed.ok() && removed.code() != Code::not_found) return removed;
+    unopened.erase(unopened.begin());
+  }
   return {};
 }
 

@@ -75,9 +75,9 @@ class BlockStore {
  public:
   /// Finds what is there. A directory that cannot be written to makes a store that can be read:
   /// read_only() says why. A segment whose header is damaged is removed, one of a later version
-  /// left alone, and both are reported. Errors: invalid_argument (options), unavailable (another
-  /// has it open, and is named), those of making and listing the directory.
-  /// `device` moves blocks; null: the files' own calls do.
+  /// left alone until segments after it make room, and both are reported. Errors: invalid_argument
+  /// (options), unavailable (another has it open, and is named), those of making and listing the
+  /// directory. `device` moves blocks; null: the files' own calls do.
   static Result<std::unique_ptr<BlockStore>> open(sys::FileSystem& files,
                                                   const BlockStoreOptions& options,
                                                   std::unique_ptr<sys::FileDevice> device = {});
@@ -201,6 +201,7 @@ class BlockStore {
   Status begin_segment();
   Status make_room_for_segment(std::optional<Segment>& reused);
   Status remove_oldest();
+  Status remove_unopened_before(std::uint64_t number);
   Segment give_up_oldest();
   void note_leaving();
   Status check_bytes(const Digest& digest, ConstByteSpan bytes) const;
@@ -217,19 +218,18 @@ class BlockStore {
   const std::unique_ptr<Parts> parts_;
   Status read_only_;
   std::uint64_t next_number_ = 1;
-  std::optional<std::uint64_t> current_;       // that is written to
-  bool is_spoiled_ = false;                    // a write to it failed: it takes no more
-  std::uint64_t first_unopened_ = UINT64_MAX;  // of the segments whose headers could not be read
-  std::uint64_t last_unread_ = 0;              // of those and of the ones that were read in part
-  std::uint64_t unsaved_bytes_ = 0;            // of segments that ended since the last checkpoint
-  std::size_t writing_ = 0;                    // records
-  bool is_dirty_ = false;                      // records were written that no sync has covered
-  const SegmentSync* syncing_ = nullptr;       // that is under way
-  bool has_removals_ = false;                  // were written, that no sync has covered
-  bool has_lost_removals_ = false;             // since the last checkpoint, by a sync that failed
-  std::uint64_t freed_ = 0;                    // bytes, since the last record was written
-  std::uint64_t refused_ = 0;                  // records since then, for which nothing was freed
-  std::uint64_t leaving_before_ = 0;           // blocks in segments of lower numbers are leaving
+  std::optional<std::uint64_t> current_;  // that is written to
+  bool is_spoiled_ = false;               // a write to it failed: it takes no more
+  std::uint64_t last_unread_ = 0;         // of the segments that could not be read, or only in part
+  std::uint64_t unsaved_bytes_ = 0;       // of segments that ended since the last checkpoint
+  std::size_t writing_ = 0;               // records
+  bool is_dirty_ = false;                 // records were written that no sync has covered
+  const SegmentSync* syncing_ = nullptr;  // that is under way
+  bool has_removals_ = false;             // were written, that no sync has covered
+  bool has_lost_removals_ = false;        // since the last checkpoint, by a sync that failed
+  std::uint64_t freed_ = 0;               // bytes, since the last record was written
+  std::uint64_t refused_ = 0;             // records since then, for which nothing was freed
+  std::uint64_t leaving_before_ = 0;      // blocks in segments of lower numbers are leaving
   Figures figures_;
 };
 

@@ -118,12 +118,11 @@ Status BlockStore::recover() {
     if (!found.ok()) figures_.reported.push_back(cat(name, ": ", found.message()));
     if (found.ok()) continue;
     const bool is_open = parts_->segments.contains(*number);
-    if (!is_open && found.code() == Code::corrupt) {
-      (void)files_.remove(cat(options_.directory, "/", name));
+    if (!is_open && found.code() == Code::corrupt &&
+        files_.remove(cat(options_.directory, "/", name)).ok())
       continue;
-    }
     last_unread_ = std::max(last_unread_, *number);
-    if (!is_open) first_unopened_ = std::min(first_unopened_, *number);
+    if (!is_open) parts_->unopened.insert(*number);
   }
   drop_empty_segments();
   parts_->index.for_each([&](const BlockIndex::Place& place) { report_there(place.record.hash); });
@@ -257,7 +256,8 @@ Status BlockStore::checkpoint() {
   std::unordered_map<std::uint64_t, std::size_t> at;
   for (const auto& [number, segment] : parts_->segments) {
     // The next opening looks for more in it, and behind it for removals of what it finds.
-    if (segment.has_unread_pages() || number > first_unopened_) break;
+    const bool is_behind_unopened = !parts_->unopened.empty() && number > *parts_->unopened.begin();
+    if (segment.has_unread_pages() || is_behind_unopened) break;
     at[number] = all.size();
     all.push_back({segment.name(), segment.end(), {}});
   }

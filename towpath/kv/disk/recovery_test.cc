@@ -415,6 +415,52 @@ TEST_F(RecoveryTest, a_page_that_cannot_be_read_hides_no_block_but_its_own) {
   expect_all(*store, 1, 10);
 }
 
+// The removal of block 2 lies behind the segment that has it. Where that one could not be read,
+// its file goes before the removal does, or the next opening would find it alone.
+TEST_F(RecoveryTest, what_was_removed_stays_removed_when_its_segment_was_not_opened_for_a_life) {
+  const BlockStoreOptions small{.segment_bytes = 100'000, .capacity_bytes = 400'000};
+  auto store = open_store(files_, small);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  store = open_store(files_, small);
+  ASSERT_TRUE(store->remove(2).ok());
+  ASSERT_TRUE(store->sync().ok());
+  fail_reads_from(1);
+  store.reset();
+  store = open_store(files_, small);
+  EXPECT_EQ(store->figures().reported.size(), 1U);
+  put(*store, 21, 200);
+  ASSERT_TRUE(store->sync().ok());
+  ASSERT_GT(store->figures().reclaimed_segments, 2U) << "the removal is gone";
+  files_.heal();
+  store.reset();
+  store = open_store(files_, small);
+  EXPECT_FALSE(store->find(2)) << "its removal was acknowledged";
+  expect_all(*store, 190, 200);
+}
+
+TEST_F(RecoveryTest, a_damaged_segment_that_cannot_be_removed_is_looked_for_by_the_next_opening) {
+  auto store = open_store(files_);
+  put(*store, 1, 3);
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  store = open_store(files_);
+  ASSERT_TRUE(store->remove(2).ok());
+  ASSERT_TRUE(store->sync().ok());
+  store.reset();
+  spoil(path_of(1), 33);
+  files_.inject({.on = FileOp::remove, .path_part = Segment::file_name(1)});
+  store = open_store(files_);
+  put(*store, 4, 4);
+  ASSERT_TRUE(store->checkpoint().ok());
+  store.reset();
+  spoil(path_of(1), 33);  // the byte was wrong on its way alone
+  store = open_store(files_);
+  EXPECT_FALSE(store->find(2)) << "its removal lies in a later segment";
+  expect_all(*store, 3, 4);
+}
+
 /// The first read of the segment that fails is that of its header, from the page cache or from the
 /// disk, or of what is behind it.
 class UnreadSegmentTest : public RecoveryTest,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include <towpath/kv/disk/block_index.h>
@@ -17,6 +18,7 @@ namespace towpath::kv {
 struct BlockStore::Parts {
   StoreLock lock;                             // goes when no segment is open
   std::map<std::uint64_t, Segment> segments;  // by number: oldest first
+  std::set<std::uint64_t> unopened;           // those whose headers could not be read
   BlockIndex index;
   std::vector<PlacedRecord> unacknowledged;  // in the current segment, and not being synced
 };
