@@ -110,6 +110,9 @@ class BlockStore {
   bool is_acknowledged(BlockHash hash) const;
   /// Whether it is acknowledged when the sync that is under way has ended well.
   bool is_being_synced(BlockHash hash) const;
+  /// Whether the record of a removal was lost by a sync that failed, and no checkpoint() was made
+  /// since that knows better.
+  bool has_lost_removals() const noexcept { return has_lost_removals_; }
   /// Of all blocks that may be got, in no order.
   std::vector<BlockHash> hashes() const;
   /// Fills `into`, which is as long as the block. Errors: not_found; corrupt (quarantined: the

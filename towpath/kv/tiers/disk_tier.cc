@@ -136,6 +136,7 @@ bool DiskTier::progress() {
     more = end_reads() || more;
     more = end_writes() || more;
     more = end_sync() || more;
+    save_lost_removals();
     more = begin_writes() || more;
     more = begin_sync() || more;
     some = some || more;
@@ -163,6 +164,8 @@ bool DiskTier::end_writes() {
              one.what.lacks_space = true;
              one.what.why = written;
              waiting_.push_front(one.what);
+           } else if (task == nullptr && !written.ok()) {
+             note_lost_removal();
            }
            if (task != nullptr && written.ok()) written_.push_back(task);
            if (task != nullptr && !written.ok() && !one.what.lacks_space) task->end(written);
@@ -195,10 +198,27 @@ void DiskTier::remove_again() {
   });
 }
 
+/// It cannot be asked for again, since its block is not found any more.
+void DiskTier::note_lost_removal() {
+  may_save_ = may_save_ || !has_lost_removals_;
+  has_lost_removals_ = true;
+}
+
+/// By an index without their blocks. It is as long as there are blocks, so a disk that refuses it
+/// is asked again when it has done something else.
+void DiskTier::save_lost_removals() {
+  const bool is_at_rest = writes_.empty() && written_.empty() && sync_ == nullptr;
+  if (!has_lost_removals_ || !may_save_ || !is_at_rest) return;
+  may_save_ = false;
+  has_lost_removals_ = !store_->checkpoint().ok();
+}
+
 bool DiskTier::end_sync() {
   if (!sync_ || !sync_->request.has_ended) return false;
   const Status synced = store_->end(*sync_);
   sync_.reset();
+  if (!synced.ok() && store_->has_lost_removals()) note_lost_removal();
+  may_save_ = true;
   end_all(std::exchange(synced_with_it_, {}), synced);
   if (synced.ok()) return true;
   end_all(std::exchange(written_, {}), synced);  // which the store has forgotten, too
@@ -235,6 +255,8 @@ bool DiskTier::begin_next() {
     to_remove_.push_back(next);
   else if (!begun.ok() && next.task != nullptr)
     next.task->end(std::move(begun));
+  else if (!begun.ok())
+    note_lost_removal();
   waiting_.pop_front();
   (void)end_writes();
   return true;

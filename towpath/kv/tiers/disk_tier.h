@@ -47,8 +47,9 @@ class DiskTier final : public BlockTier {
   int wait_fd() const override { return store_->device().wait_fd(); }
   void wait_for_work(Duration most) override { store_->device().wait(most); }
   void checkpoint() override;
-  /// Gone at once; in the directory soon. Until its record is written and synced, or where that
-  /// failed until a checkpoint(), a crash brings the block back.
+  /// Gone at once; in the directory soon. A crash brings the block back until its record is written
+  /// and synced; where that failed, until the index is, which is tried at once, and again after
+  /// each sync, and at a checkpoint().
   Status remove(BlockHash hash) override;
 
   BlockStore& store() noexcept { return *store_; }
@@ -71,6 +72,8 @@ class DiskTier final : public BlockTier {
   bool is_being_put(BlockHash hash) const;
   bool is_to_try_again(const Waiting& removal, const Status& written) const;
   void remove_again();
+  void note_lost_removal();
+  void save_lost_removals();
   bool end_sync();
   bool begin_writes();
   bool begin_next();
@@ -92,6 +95,8 @@ class DiskTier final : public BlockTier {
   std::uint64_t written_bytes_ = 0;
   std::unique_ptr<SegmentSync> sync_;
   std::vector<TierTask*> synced_with_it_;
+  bool has_lost_removals_ = false;  // their records, and no index was written since
+  bool may_save_ = false;           // the index, since a sync has ended after it failed
 };
 
 }  // namespace towpath::kv

@@ -16,6 +16,7 @@
 namespace towpath::kv {
 namespace {
 
+using sys::FileFault;
 using sys::FileOp;
 using testing::bytes_of_block;
 using testing::digest_of_block;
@@ -322,6 +323,52 @@ TEST_F(DiskTierTest, a_removal_that_finds_no_memory_holds_up_no_end) {
   open(7);
   EXPECT_EQ(get(1).code(), Code::not_found) << "the checkpoint knows it no more";
   EXPECT_TRUE(get(2).ok());
+}
+
+TEST_F(DiskTierTest, a_removal_whose_record_is_lost_is_in_the_index_soon) {
+  struct Loss {
+    FileFault first;
+    FileFault second;  // of another kind, or none
+  };
+  const FileFault none{.on = FileOp::start_sync, .nth = UINT64_MAX};
+  const FileFault write{.on = FileOp::write, .path_part = "segment"};
+  const FileFault sync{.on = FileOp::sync, .path_part = "segment"};
+  const FileFault index{.on = FileOp::write, .path_part = "index"};
+  for (const Loss& loss : {Loss{write, none}, Loss{sync, none}, Loss{write, index}}) {
+    begin_anew();
+    open(9);
+    put_all(1, 3);
+    files_->inject(loss.first);
+    files_->inject(loss.second);
+    ASSERT_TRUE(tier_->remove(1).ok());
+    while (step()) {
+    }
+    if (loss.second.on == FileOp::write) put_all(4, 4);  // after whose sync it is tried again
+    files_->crash();
+    open(9);
+    EXPECT_EQ(get(1).code(), Code::not_found) << "no checkpoint was asked for";
+    EXPECT_TRUE(get(2).ok() && get(3).ok());
+  }
+}
+
+TEST_F(DiskTierTest, a_removal_that_was_written_beside_a_failed_sync_is_in_the_index_soon) {
+  open(9);
+  put_all(1, 3);
+  device_->keeps_syncs = true;
+  begin_put(4);
+  while (step()) {
+  }
+  ASSERT_FALSE(tasks_[4].has_ended) << "its sync is under way";
+  ASSERT_TRUE(tier_->remove(1).ok());
+  device_->keeps_syncs = false;
+  files_->inject({.on = FileOp::sync, .path_part = "segment"});
+  while (step()) {
+  }
+  EXPECT_FALSE(tasks_[4].status.ok());
+  files_->crash();
+  open(9);
+  EXPECT_EQ(get(1).code(), Code::not_found);
+  EXPECT_TRUE(get(2).ok() && get(3).ok());
 }
 
 // The machine dies after each step of its disk in turn, with what was under way done in any order,
