@@ -9,6 +9,10 @@
 namespace towpath::kv {
 namespace {
 
+/// So many times the heads that are kept here, no rank of the same model has: what a peer reports
+/// decides the memory that its blocks are staged in.
+constexpr std::uint64_t kMostTimesOurHeads = 256;
+
 /// Whether blocks of the one, cut by heads, are blocks of the other.
 bool fit(const CacheShare& ours, const CacheShare& theirs) {
   const auto head_dim = [](const CacheShare& share) {
@@ -66,6 +70,12 @@ Result<KnownPeers::Peer> KnownPeers::open(const Catalogue& all,
         cat("the blocks of ", to_string(package.agent), ", name space '", printable(all.name_space),
             "', are of another cache than those here, '", printable(ours_.name_space), "'"),
         "lease from those who serve the same model, in blocks of as many tokens");
+  if (const std::uint64_t theirs = peer.share.heads().count, ours = ours_.heads().count;
+      theirs / kMostTimesOurHeads > ours)
+    return error(Code::invalid_argument,
+                 cat("the blocks of ", to_string(package.agent), " have ", theirs, " heads; of ",
+                     ours, " that are kept here at most ", kMostTimesOurHeads, " times as many"),
+                 "see what that peer was configured with");
   peer.layout = {package.agent.incarnation, all.layout};
   peer.hashes = {all.hashes.begin(), all.hashes.end()};
   peer.edition = all.edition;

@@ -1,16 +1,22 @@
 // Which of the peers that have a block is asked for it.
+#include <algorithm>
+#include <deque>
 #include <memory>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <towpath/kv/peers/holder_fixture.h>
+#include <towpath/kv/tiers/block_bytes.h>
+#include <towpath/run/eventually.h>
 
 namespace towpath::kv {
 namespace {
 
 using blockcopy::testing::kBlocks;
 using testing::Holder;
+using testing::Lessee;
 using testing::meet;
 
 class OwnerChoiceTest : public testing::PeersTest {};
@@ -122,6 +128,37 @@ TEST_F(OwnerChoiceTest, where_one_owner_has_no_room_now_two_others_have_a_part_e
   meet(near, right);
   EXPECT_TRUE(near.get(11).ok());
   EXPECT_EQ(near.granting().staged, 1U);
+}
+
+TEST_F(OwnerChoiceTest, of_a_peer_with_far_more_heads_few_blocks_are_staged_at_a_time) {
+  ManualClock clock;  // so that none is asked for again
+  Holder wide("wide", {.heads = 64 * 2, .clock = &clock});
+  for (BlockHash hash = 1; hash <= 4; ++hash) wide.put(hash);
+  Lessee near(wide, {.clock = &clock});  // of four blocks in a session, of two heads
+  std::deque<TierTask> tasks;
+  for (SlotId slot = 0; slot < 4; ++slot) {
+    tasks.push_back(
+        {.hash = slot + 1, .bytes = in_one_piece(near.memory, slot).value(), .slot = slot});
+    near.tier->begin(tasks.back());
+  }
+  std::size_t answers = 0;
+  EXPECT_TRUE(run::eventually([&] {
+    (void)near.tier->progress();
+    (void)wide.keeper->progress();
+    answers += near.hear();
+    return std::ranges::all_of(tasks, &TierTask::has_ended);
+  }));
+  for (const TierTask& task : tasks) EXPECT_TRUE(task.status.ok()) << task.status.to_string();
+  EXPECT_EQ(near.tier->figures().staged, 4U);
+  EXPECT_EQ(answers, 4U) << "each is as much memory as 64 of ours";
+}
+
+TEST_F(OwnerChoiceTest, a_peer_whose_blocks_have_more_heads_than_a_model_is_refused) {
+  Holder near("near", {.heads = 1}), all("all", {.heads = 256}), more("more", {.heads = 600});
+  EXPECT_TRUE(near.learn(all.catalogue()).ok());
+  const Status refused = near.learn(more.catalogue());
+  EXPECT_EQ(refused.code(), Code::invalid_argument);
+  EXPECT_THAT(refused.message(), ::testing::HasSubstr("have 600 heads"));
 }
 
 }  // namespace

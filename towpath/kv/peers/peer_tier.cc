@@ -17,6 +17,10 @@ constexpr Duration kAskAgain = std::chrono::milliseconds(100);  // and then twic
 constexpr std::uint64_t kChunkBytes = 512 * kKiB;
 constexpr std::size_t kMostChunks = 3;
 
+// A staging has memory for as many blocks as a session is about where the peer's have up to so many
+// times our heads, and for fewer where they have more.
+constexpr std::uint64_t kWholeSessionsUpTo = 16;
+
 /// What two shares of a block have in common. Rows in canonical order: [head, dim].
 void copy_heads(ConstByteSpan from, layout::IndexRange theirs, ByteSpan to, layout::IndexRange ours,
                 std::uint64_t head_bytes) {
@@ -180,8 +184,10 @@ bool PeerTier::advance(const std::string& name, Link& link) {
 Status PeerTier::start(const std::string& name, Link& link) {
   Session& session = link.sessions.emplace_back();
   session.number = next_session_++;
-  if (const KnownPeers::Peer* const peer = known_.find(name)) session.life = peer->layout.owner;
-  while (!link.waiting.empty() && session.wants.size() < options_.staged_blocks) {
+  const KnownPeers::Peer* const peer = known_.find(name);
+  if (peer != nullptr) session.life = peer->layout.owner;
+  const std::uint64_t most = peer != nullptr ? most_staged(peer->share) : options_.staged_blocks;
+  while (!link.waiting.empty() && session.wants.size() < most) {
     session.wants.push_back(std::move(link.waiting.front()));
     link.waiting.pop_front();
   }
@@ -343,6 +349,12 @@ Status PeerTier::begin_copy(const std::string& name, Link& link, Session& sessio
   return {};
 }
 
+std::uint64_t PeerTier::most_staged(const CacheShare& theirs) const {
+  const std::uint64_t times = theirs.heads().count / options_.share.heads().count;
+  if (times <= kWholeSessionsUpTo) return options_.staged_blocks;
+  return std::max<std::uint64_t>(1, options_.staged_blocks * kWholeSessionsUpTo / times);
+}
+
 Status PeerTier::make_staging(const KnownPeers::Peer& peer, Link& link) {
   const CacheShare& is = link.staged_share;
   if (link.staging && is.config == peer.share.config && is.first_head == peer.share.first_head)
@@ -350,7 +362,7 @@ Status PeerTier::make_staging(const KnownPeers::Peer& peer, Link& link) {
   drop_staging(link);
   link.staged_share = peer.share;
   layout::LayoutConfig config = peer.share.config;
-  config.num_blocks = options_.staged_blocks;
+  config.num_blocks = most_staged(peer.share);
   config.alignment = 1;
   config.format = layout::BlockFormat::nhd;
   TOWPATH_TRY(link.staging,

@@ -158,6 +158,7 @@ class PeerTier final : public BlockTier {
   Status prove(const Digest& found, const GrantedBlock& granted);
   void cut(Want& want, const Link& link, ConstByteSpan came) const;
   void finish(Want& want, const Digest& digest);
+  std::uint64_t most_staged(const CacheShare& theirs) const;
   Status make_staging(const KnownPeers::Peer& peer, Link& link);
   void drop_staging(Link& link);
   void fail(const std::string& name, Link& link, const Status& cause);
