@@ -1,11 +1,17 @@
 #include <atomic>
+#include <csignal>
 #include <cstring>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <towpath/device/host/host_driver.h>
+#include <towpath/device/host/host_ipc.h>
 #include <towpath/sys/clock.h>
 #include <towpath/sys/mapping.h>
+#include <towpath/sys/memfd.h>
 
 namespace towpath::device {
 namespace {
@@ -82,6 +88,27 @@ TEST_F(HostDriverTest, a_handle_of_this_process_or_of_one_that_is_gone_is_refuse
   const std::int64_t no_process = 0x7fff'ffff;  // beyond the kernel's largest
   std::memcpy(gone.bytes.data() + 16, &no_process, sizeof no_process);
   EXPECT_EQ(device_->import_memory(gone, 4096).code(), Code::not_found);
+}
+
+// It would be mapped, and end the process that touches it.
+TEST_F(HostDriverTest, a_handle_of_memory_that_its_owner_can_shrink_or_that_is_shorter_is_refused) {
+  const sys::Fd unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(unsealed.get(), 4096), 0);
+  const sys::Fd sealed = sys::create_sealed_memfd("sealed", 4096).value();
+  const pid_t other = ::fork();
+  ASSERT_GE(other, 0);
+  while (other == 0) ::pause();
+  const auto import = [&](const sys::Fd& fd, std::uint64_t size_bytes) {
+    IpcHandle handle = make_handle({.fd = fd.get(), .size_bytes = size_bytes}).value();
+    const std::int64_t process = other;
+    std::memcpy(handle.bytes.data() + 16, &process, sizeof process);
+    return device_->import_memory(handle, size_bytes).code();
+  };
+  EXPECT_EQ(import(sealed, 4096), Code::ok);
+  EXPECT_EQ(import(sealed, 8192), Code::out_of_range);
+  EXPECT_EQ(import(unsealed, 4096), Code::denied);
+  ::kill(other, SIGKILL);
+  EXPECT_EQ(::waitpid(other, nullptr, 0), other);
 }
 
 TEST_F(HostDriverTest, pooled_memory_is_not_freed_before_the_stream_has_passed_it) {

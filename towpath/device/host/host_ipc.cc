@@ -7,6 +7,7 @@
 
 #include <towpath/core/format.h>
 #include <towpath/device/host/host_ipc.h>
+#include <towpath/sys/memfd.h>
 #include <towpath/sys/os_error.h>
 
 namespace towpath::device {
@@ -58,6 +59,7 @@ Result<sys::Fd> open_handle(const IpcHandle& handle, HostHandleKind kind,
     return error(Code::not_found,
                  cat("process ", record.process, " no longer has what it exported"),
                  "ask it for a new handle");
+  TOWPATH_TRY(sys::check_sealed(fd.get(), size_bytes));
   return fd;
 }
 

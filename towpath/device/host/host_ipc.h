@@ -23,7 +23,8 @@ struct HostExport {
 
 Result<IpcHandle> make_handle(const HostExport& what);
 /// Errors: invalid_argument (no handle of the kind, of this process, another size), not_found (the
-/// process, or what it exported, is gone), denied.
+/// process, or what it exported, is gone), those of sys::check_sealed(): the other process decides
+/// what the handle names.
 Result<sys::Fd> open_handle(const IpcHandle& handle, HostHandleKind kind, std::uint64_t size_bytes);
 
 }  // namespace towpath::device
