@@ -4,6 +4,7 @@
 // to come takes a slot for the team, and sends it to all of them with the list, into a letter box
 // of each. So nobody asks another PE twice, and each waits in its own memory. Where two come for
 // one place in the team, the second one is noted in another: there is no team, and all hear of it.
+// So it is where one passes another count of members: those that have come by then hear of it.
 #include "bindings/nvshmem/rendezvous.h"
 
 #include <towpath/core/format.h>
@@ -18,7 +19,8 @@ using namespace towpath::openshmem;
 namespace {
 
 constexpr std::uint64_t kRows = 16;  // identifiers of one PE that are under way
-constexpr std::uint64_t kNoTeam = ~std::uint64_t{0}, kPlaceTaken = kNoTeam - 1;
+constexpr std::uint64_t kNoTeam = ~std::uint64_t{0};
+constexpr std::uint64_t kPlaceTaken = kNoTeam - 1, kOtherCounts = kNoTeam - 2;
 /// In the first word of a row, above the count of those that have come: some found their places
 /// taken.
 constexpr std::uint64_t kHasTwice = std::uint64_t{1} << 32U;
@@ -45,27 +47,29 @@ std::uint64_t slot_of_new_team(bool has_twice) {
 /// Notes this PE in a row: in its own place, or in the next one that is free, so that it hears,
 /// too. How many of the `members` places were taken.
 int take_place(std::uint64_t* row, int host, int own, int members) {
-  const auto me = static_cast<std::uint64_t>(process().my_pe());
+  const std::uint64_t me = nvshmem::noted(process().my_pe(), members);
   int taken = 0;
   while (taken < members &&
-         change(row + 1 + (own + taken) % members, door_compare_swap, me + 1, host) != 0)
+         change(row + 1 + (own + taken) % members, door_compare_swap, me, host) != 0)
     ++taken;
   return taken;
 }
 
-/// By the last member: takes the row of `host`, where members are noted by their PEs and 1, and
-/// sends everyone the slot and the list.
-void invite(std::uint64_t* row, int host, int members, bool has_twice) {
-  std::vector<std::uint64_t> pes(static_cast<std::size_t>(members));
-  const std::size_t bytes = pes.size() * sizeof pes[0];
-  door_get(SHMEM_CTX_DEFAULT, pes.data(), row + 1, bytes, host);
-  const std::vector<std::uint64_t> none(pes.size());
+/// By the last member: takes the row of `host`, and sends everyone in it the slot and the list.
+void invite(std::uint64_t* row, int host, bool has_twice) {
+  std::vector<std::uint64_t> places(row_words() - 1);
+  door_get(SHMEM_CTX_DEFAULT, places.data(), row + 1, places.size() * sizeof places[0], host);
+  while (!places.empty() && places.back() == 0) places.pop_back();
+  const std::size_t bytes = places.size() * sizeof places[0];
+  const std::vector<std::uint64_t> none(places.size());
   door_put(SHMEM_CTX_DEFAULT, row + 1, none.data(), bytes, host);
   (void)change(row, door_swap, 0, host);
-  const std::uint64_t reported = slot_of_new_team(has_twice);
-  for (const std::uint64_t pe : pes)
+  const auto pes = nvshmem::members_in(places);
+  const std::uint64_t reported = pes ? slot_of_new_team(has_twice) : kOtherCounts;
+  for (std::uint64_t& place : places) place &= 0xffff'ffffU;
+  for (const std::uint64_t pe : places)
     if (pe != 0)
-      door_put_signal(SHMEM_CTX_DEFAULT, letters + 1, pes.data(), bytes,
+      door_put_signal(SHMEM_CTX_DEFAULT, letters + 1, places.data(), bytes,
                       {.word = letters, .value = reported, .op = SHMEM_SIGNAL_SET},
                       static_cast<int>(pe - 1));
 }
@@ -110,8 +114,7 @@ int nvshmemx_team_init(nvshmem_team_t* team, nvshmem_team_config_t* config, long
   if (taken < npes) {
     const std::uint64_t mine = taken > 0 ? 1 + kHasTwice : 1;
     const std::uint64_t came = change(row, door_add, mine, at) + mine;
-    if (came % kHasTwice == static_cast<std::uint64_t>(npes))
-      invite(row, at, npes, came > kHasTwice);
+    if (came % kHasTwice == static_cast<std::uint64_t>(npes)) invite(row, at, came > kHasTwice);
     shmem_uint64_wait_until(letters, SHMEM_CMP_NE, 0);
     reported = *letters;
     for (int i = 0; i < npes; ++i) pes.push_back(static_cast<std::int32_t>(letters[1 + i]) - 1);
@@ -121,6 +124,13 @@ int nvshmemx_team_init(nvshmem_team_t* team, nvshmem_team_config_t* config, long
     (void)answer(error(Code::already_exists,
                        cat("two PEs came for one place in a new team of ", npes, " PEs"),
                        "pass each member's own place in the team"));
+    return NVSHMEMX_ERROR_INVALID_VALUE;
+  }
+  if (reported == kOtherCounts) {
+    (void)answer(
+        error(Code::invalid_argument,
+              cat("a new team of ", npes, " PEs, or of another count as others of them say"),
+              "pass the same count on all members"));
     return NVSHMEMX_ERROR_INVALID_VALUE;
   }
   if (reported == kNoTeam) return NVSHMEMX_ERROR_INTERNAL;

@@ -10,6 +10,8 @@
 #include <towpath/core/format.h>
 #include <towpath/shmem/nvshmem/nvshmem.h>
 
+#include "bindings/nvshmem/rendezvous.h"
+
 namespace towpath::shmem {
 namespace {
 
@@ -129,6 +131,15 @@ TEST(NvshmemEngineTest, two_processes_meet_by_an_identifier) {
     ASSERT_EQ(::waitpid(pe, &status, 0), pe);
     EXPECT_EQ(status, 0);
   }
+}
+
+TEST(NvshmemTeamsTest, a_team_is_made_only_where_all_take_it_for_one_of_so_many) {
+  using nvshmem::members_in, nvshmem::noted;
+  const auto row = [](std::vector<std::uint64_t> places) { return members_in(places); };
+  EXPECT_EQ(row({noted(4, 2), noted(0, 2)}), (std::vector<std::int32_t>{4, 0}));
+  EXPECT_FALSE(row({noted(4, 2), noted(0, 3)})) << "one waits for a third";
+  EXPECT_FALSE(row({noted(4, 2), 0, noted(0, 3)})) << "a place is empty: that is no PE";
+  EXPECT_FALSE(row({noted(4, 2), noted(1, 2), noted(0, 2)})) << "they are more";
 }
 
 }  // namespace
