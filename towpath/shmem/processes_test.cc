@@ -185,6 +185,16 @@ TEST(ShmemProcessTest, a_pe_that_has_begun_is_watched_though_another_process_wan
   EXPECT_TRUE(context->finalize().ok());
 }
 
+TEST(ShmemProcessTest, a_pe_that_was_given_up_does_not_pass_for_one_that_has_finalized) {
+  const JobFiles files = *create_job({.pes = 1, .heap_bytes = testing::kTestHeap});
+  const JobView job = *JobView::map(files.control.get());
+  auto context = Context::open(bootstrap_for(files, 0));
+  ASSERT_TRUE(context.ok()) << context.status().to_string();
+  job.mark(0, PeState::stopped);
+  (void)context->finalize();
+  EXPECT_EQ(job.pe(0).state.load(), static_cast<std::uint32_t>(PeState::stopped));
+}
+
 TEST(ShmemProcessTest, dead_pe_is_named_and_its_memory_can_still_be_read) {
   const auto statuses = as_processes({.pes = 2}, [](Context& context) {
     auto value = context.allocate_zeroed<int>(1);

@@ -145,10 +145,14 @@ void World::end_all(int status) const noexcept {
   if (parts_->remote != nullptr && !is_inherited()) parts_->remote->end_all(status);
 }
 
+// One that the others have given up has not come to the end with them.
 void World::finish() noexcept {
   if (is_inherited() || open_pes_.exchange(0) == 0) return;
-  parts_->job.pe(my_pe_).state.store(static_cast<std::uint32_t>(PeState::finalized));
-  if (parts_->remote != nullptr) parts_->remote->close(PeState::finalized);
+  auto running = static_cast<std::uint32_t>(PeState::running);
+  const bool has_finalized = parts_->job.pe(my_pe_).state.compare_exchange_strong(
+      running, static_cast<std::uint32_t>(PeState::finalized));
+  if (parts_->remote != nullptr)
+    parts_->remote->close(has_finalized ? PeState::finalized : PeState::left);
 }
 
 void World::leave() noexcept {
