@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <towpath/core/format.h>
@@ -65,7 +66,10 @@ EtcdRendezvous::~EtcdRendezvous() {
   seen_ = nullptr;
   fetches_.clear();
   watcher_.stop();
-  say_farewell();
+  try {
+    say_farewell();
+  } catch (const std::bad_alloc&) {  // its lease ends by itself
+  }
 }
 
 void EtcdRendezvous::say_farewell() {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <towpath/core/format.h>
@@ -61,6 +62,13 @@ Status HostedRendezvous::host() {
 HostedRendezvous::~HostedRendezvous() {
   seen_ = nullptr;
   client_->cancel_fetches();
+  try {
+    say_farewell();
+  } catch (const std::bad_alloc&) {  // as one that is killed
+  }
+}
+
+void HostedRendezvous::say_farewell() {
   if (is_host() || !trouble_.ok()) return;
   std::vector<MetadataName> names;
   for (const auto& [name, entry] : entries_) names.push_back(name);

@@ -80,6 +80,7 @@ class HostedRendezvous final : public Rendezvous {
   void renew(const MetadataName& withdrawn);
   void brought(const MetadataName& name, std::uint64_t version, const Status& status);
   void drive();
+  void say_farewell();
 
   HostedRendezvousOptions options_;
   const Clock* clock_;

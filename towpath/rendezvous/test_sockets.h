@@ -21,7 +21,7 @@ namespace towpath::rendezvous {
 
 /// Another for each test and each process, so that runs in parallel do not meet.
 inline std::string test_scope() {
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
   return cat(getpid(), "-", std::string_view(test->name()).substr(0, 40));
 }
 inline net::Address test_address(std::string_view name = "a") {
