@@ -235,9 +235,8 @@ Result<std::unique_ptr<kv::TieredKeeper>> CacheNode::make_keeper() {
 
 Status CacheNode::meet_peers(kv::TieredKeeper& keeper) const {
   const bool with_server = !meeting_.group.empty();
-  TOWPATH_TRY(auto place,
-              open_rendezvous(meeting_.rendezvous, clock(), {},
-                              with_server ? Hosting::guest : Hosting::whoever_is_first));
+  TOWPATH_TRY(auto place, open_rendezvous(meeting_.rendezvous, clock(), {},
+                                          with_server ? Hosting::guest : Hosting::first_to_open));
   kv::CatalogueExchangeOptions exchange{.others = meeting_.others, .group = meeting_.group};
   if (with_server) exchange.report_pace = kReportPace;
   keeper.peers()->join(std::move(place), std::move(exchange));

@@ -111,7 +111,7 @@ std::optional<std::chrono::seconds> ttl_of(const RendezvousUrl& url) {
 
 Opened open_hosted_rendezvous(std::string_view text, const RendezvousUrl& url, const Clock& clock,
                               const telemetry::Log& log, Hosting hosting) {
-  rendezvous::HostedRendezvousOptions options{.hosts = hosting == Hosting::whoever_is_first};
+  rendezvous::HostedRendezvousOptions options{.hosts = hosting == Hosting::first_to_open};
   TOWPATH_TRY(options.address, net::parse_address(text.substr(0, text.find('?'))));
   const auto* tcp = std::get_if<net::TcpAddress>(&options.address);
   if (tcp != nullptr && tcp->port == 0)

@@ -36,13 +36,13 @@ Result<RendezvousUrl> parse_rendezvous_url(std::string_view url);
 
 /// Of unix: and tcp: which process hosts the place; the others have no host.
 enum class Hosting : std::uint8_t {
-  whoever_is_first,
+  first_to_open,
   guest,  ///< another process hosts it, now or later
 };
 
 /// `clock` must outlive it. Errors: as above, those of reading the files, and those of the kind.
 Result<std::unique_ptr<rendezvous::Rendezvous>> open_rendezvous(
     std::string_view url, const Clock& clock, const telemetry::Log& log = {},
-    Hosting hosting = Hosting::whoever_is_first);
+    Hosting hosting = Hosting::first_to_open);
 
 }  // namespace towpath::standard
