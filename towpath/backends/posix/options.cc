@@ -65,7 +65,7 @@ std::vector<backend::ParamInfo> BackendOptions::describe() {
   return {
       {"engine", "auto", "auto, io_uring, or threads (where io_uring is forbidden)"},
       {"depth", "64", "I/Os at a time, 1 to 4096; more wait"},
-      {"chunk_bytes", "1M", "largest single I/O, 4096 to 1G, in multiples of 4096"},
+      {"chunk_bytes", "1M", "largest single I/O, 4096 to 1G, rounded down to a multiple of 4096"},
       {"registered_buffers", "auto",
        "auto: pin memory with io_uring where memlock allows, use that for O_DIRECT files; on: for "
        "all files; off"},
