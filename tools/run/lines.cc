@@ -6,10 +6,17 @@
 #include <unistd.h>
 
 namespace towpath::tools {
+namespace {
+
+/// Of one call, so that others have their turn; a pipe holds no more, unless root made it so. And
+/// of a line that does not end.
+constexpr std::size_t kMostBytes = std::size_t{1} << 20U;
+
+}  // namespace
 
 bool Lines::pass_on() {
   std::array<char, 4096> buffer;
-  while (true) {
+  for (std::size_t passed = 0; passed < kMostBytes; passed += buffer.size()) {
     const ssize_t count = ::read(fd(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
@@ -22,6 +29,8 @@ bool Lines::pass_on() {
       return false;
     }
   }
+  write_lines(false);
+  return true;
 }
 
 void Lines::end() {
@@ -38,7 +47,7 @@ void Lines::write_lines(bool with_rest) {
     begin = end + 1;
   }
   kept_.erase(0, begin);
-  if (with_rest && !kept_.empty()) {
+  if ((with_rest && !kept_.empty()) || kept_.size() >= kMostBytes) {
     const std::string line = prefix_ + std::exchange(kept_, {}) + "\n";
     (void)std::fwrite(line.data(), 1, line.size(), to_);
   }

@@ -17,7 +17,9 @@ class Lines {
       : from_(std::move(from)), to_(to), prefix_(std::move(prefix)) {}
 
   int fd() const noexcept { return from_.get(); }
-  /// Passes on what is there. False: the process has closed its side, and all is passed on.
+  /// Passes on what is there, a bounded amount: there may be more. Of a line that is too long to be
+  /// kept, what came is passed on as a line. False: the process has closed its side, and all is
+  /// passed on.
   bool pass_on();
   /// The last call, though others may still hold that side open: a line that has not ended too.
   void end();
