@@ -69,7 +69,7 @@ void shmem_query_finalized(int* finalized) { *finalized = has_ended ? 1 : 0; }
 
 void shmem_finalize(void) {
   (void)process();  // or else the end of what has not begun would be remembered
-  if (begun <= 1) return end();
+  if (begun <= 1 || has_ended) return end();  // by an exit handler, behind at_exit()
   --begun;
   shmem_barrier_all();
 }

@@ -70,6 +70,17 @@ int main(int argc, char** argv) {
   return dlclose(library);
 }
 """
+# Its handler was registered first, so it is called behind the library's own.
+ENDS_AT_EXIT = r"""
+#include <shmem.h>
+#include <stdlib.h>
+int main(void) {
+  (void)atexit(shmem_finalize);
+  shmem_init();
+  shmem_init();
+  return 0;
+}
+"""
 SUM = "#include <shmem.h>\nint main() { shmem_init(); shmem_sync_all(); shmem_finalize(); return 0; }\n"
 
 
@@ -204,6 +215,10 @@ class OpenshmemTest(unittest.TestCase):
 
     def test_a_program_may_end_without_finalize(self):
         self.run_pes(3, self.build(self.ring("return 0;")))
+
+    def test_a_program_that_has_ended_may_finalize_in_an_exit_handler(self):
+        done = self.run_pes(2, self.build(ENDS_AT_EXIT))
+        self.assertNotIn("finalized", done.stderr)
 
     def test_one_pe_ends_all(self):
         endless = "if (shmem_my_pe() == 1) shmem_global_exit(%s);\n  for (;;) shmem_sync_all();"
