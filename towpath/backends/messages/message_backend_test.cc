@@ -132,6 +132,29 @@ TEST_P(MessageBackendTest, cancelled_read_is_quiesced_at_once) {
   EXPECT_EQ(done(), 1U);
 }
 
+TEST_P(MessageBackendTest, what_has_completed_is_not_cancelled_while_another_is_reported) {
+  settle();
+  const auto other = near_.backend->make_operation();
+  segments_ = {{.local = near_.memory.get(),
+                .remote = remote_.get(),
+                .local_address = near_.region().address,
+                .remote_address = far_.region().address,
+                .length = 64}};
+  const Request request{.op = TransferOp::read, .connection = way_.get(), .segments = segments_};
+  near_.operation->post(request);
+  other->post(request);
+  near_.events.after_complete = [&](Operation&) { near_.operation->cancel(), other->cancel(); };
+  far_.backend->progress();
+  near_.backend->progress();  // both answers
+  near_.events.after_complete = nullptr;
+  ASSERT_EQ(done(), 1U);
+  ASSERT_EQ(near_.events.count(*other), 1U);
+  EXPECT_TRUE(outcome().ok()) << outcome().to_string();
+  const auto& second = near_.events.last(*other);
+  EXPECT_TRUE(second.status.ok()) << second.status.to_string();
+  EXPECT_EQ(second.bytes, 64U);
+}
+
 // In the midst of a frame, and what it would go on to is gone: AddressSanitizer watches.
 TEST_P(MessageBackendTest, read_that_is_cancelled_while_its_bytes_come_looks_at_nothing_any_more) {
   settle();

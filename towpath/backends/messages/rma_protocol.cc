@@ -56,7 +56,8 @@ void RmaProtocol::post(MessageOperation& operation) {
 
 void RmaProtocol::cancel(MessageOperation& operation) {
   if (!operation.active || operation.stopped) return;
-  stop(*link_of(*operation.request.connection), operation, error(Code::cancelled, "cancelled"));
+  if (!operation.is_settled)  // what completes first wins
+    stop(*link_of(*operation.request.connection), operation, error(Code::cancelled, "cancelled"));
   deliver();
 }
 
