@@ -208,6 +208,14 @@ TEST_P(MessageSessionTest, secret_of_the_metadata_is_in_no_message) {
   EXPECT_GT(seen, 5U);
 }
 
+TEST_P(MessageSessionTest, hello_says_whether_this_processor_has_aes) {
+  const ConnectionInfo info = decode_connection_info(far_.backend->connection_info()).value();
+  const net::SessionParty far{.agent = far_.self, .instance = info.instance, .data = {}};
+  const auto heard = net::AcceptHandshake::begin({info.secret, "ucx"}, far, to_far().front().body);
+  ASSERT_TRUE(heard.ok()) << heard.status().to_string();
+  EXPECT_EQ(heard->dialler().has_aes, net::Mac::is_available(net::Mac::Algorithm::aes_cmac));
+}
+
 TEST_P(MessageSessionTest, listener_says_nothing_to_who_does_not_hold_the_secret) {
   settle();
   Side intruder(network_, clock_, "intruder");

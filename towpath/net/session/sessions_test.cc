@@ -35,6 +35,25 @@ TEST_P(SessionsTest, both_sides_come_up_and_are_heard) {
   EXPECT_EQ(near_.refused.value() + far_.refused.value(), 0U);
 }
 
+// Each session works by SipHash too, so nothing else shows which of the two makes the seals.
+TEST_P(SessionsTest, sides_that_have_aes_seal_by_it) {
+  if (!Mac::is_available(Mac::Algorithm::aes_cmac)) GTEST_SKIP() << "this processor has no AES";
+  ASSERT_TRUE(near_.dial(far_).ok());
+  far_.turn();
+  ASSERT_EQ(to_near().size(), 1U);
+  const SessionKeys keys = near_.session->prove(to_near().front().body).value().keys;
+  settle();
+  ASSERT_TRUE(far_.is_up());
+  const auto proof_under = [](const SealKey& key) {
+    const Mac bodies(Mac::Algorithm::aes_cmac, key.key.bytes().subspan(Mac::kKeyBytes));
+    return bodies.prove(as_bytes("text"));
+  };
+  EXPECT_EQ(near_.session->sealer().prove_body(as_bytes("text")), proof_under(keys.sending));
+  EXPECT_EQ(far_.session->sealer().prove_body(as_bytes("text")), proof_under(keys.receiving));
+  EXPECT_TRUE(far_.session->proves_body(as_bytes("text"), proof_under(keys.sending)));
+  EXPECT_TRUE(near_.session->proves_body(as_bytes("text"), proof_under(keys.receiving)));
+}
+
 // What is sent behind a confirmation may overtake it where there is no connection.
 TEST_P(SessionsTest, dialler_is_up_when_it_is_known_that_both_have_the_keys) {
   ASSERT_TRUE(near_.dial(far_).ok());
