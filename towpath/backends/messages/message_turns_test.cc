@@ -60,5 +60,16 @@ TEST_P(MessageTurnsTest, a_call_is_bounded_over_all_peers) {
   for (Peer& peer : peers) EXPECT_EQ(near_.events.count(*peer.operation), 1U);
 }
 
+// Breaks when a call that ends early says that there is no more: its caller would sleep.
+TEST_P(MessageTurnsTest, a_call_that_brought_little_ends_and_says_that_there_may_be_more) {
+  settle();
+  network_.work = 100;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(near_.backend->notify(*way_, as_bytes("text")).ok());
+  std::size_t calls = 0;
+  while (far_.backend->progress()) ++calls;
+  EXPECT_EQ(far_.events.notifications.size(), 3U);
+  EXPECT_EQ(calls, 3U);
+}
+
 }  // namespace
 }  // namespace towpath::backends::messages

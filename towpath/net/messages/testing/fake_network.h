@@ -68,6 +68,7 @@ class FakeNetwork {
   /// Bodies leave when the receiver takes them, not when they are sent.
   bool holds_bodies = false;
   std::size_t body_step = SIZE_MAX;  ///< bytes of a body that come in one progress()
+  std::uint64_t work = 0;            ///< what MessageWorker::work() says of each progress()
   std::uint64_t into_staging = 0;    ///< messages that have come into one, and
   std::uint64_t out_of_staging = 0;  ///< that left one
   bool keeps_staging = false;        ///< nobody is notified that one is free again
@@ -225,6 +226,7 @@ class FakeWorker final : public MessageWorker {
     FakeNetwork::Port& port = network_.ports_.at(number_);
     return !port.stopped && !port.arrived.empty() && network_.take_some(port);
   }
+  std::uint64_t work() const noexcept override { return network_.work; }
   bool arm() override { return true; }
   int fd() const noexcept override { return -1; }
 
