@@ -251,6 +251,7 @@ Result<sys::ByteStream::Read> KernelRecords::read_parts(std::span<const ByteSpan
     // What is no data fails to be read as data, and stays (EIO). A record of another version is
     // EINVAL (tls_rx_msg_size() of Linux), as a read into nothing is.
     const bool is_of_another = read.code() == Code::invalid_argument && !parts.empty();
+    if (read.ok()) controls_.data_came(read->size_bytes);
     if (read.ok() || (read.code() != Code::io_error && !is_of_another)) return read;
     TOWPATH_TRY(const bool has_ended, take_control(read.status()));
     if (has_ended) return sys::ByteStream::Read{.ended = true};
@@ -281,6 +282,7 @@ Status KernelRecords::take_handshake(std::span<const unsigned char> message) {
       std::memcmp(message.data(), kKeyUpdateMessage.data(), message.size() - 1) != 0 ||
       message.back() > 1)
     return error(Code::corrupt, "the other side says in TLS what nobody has asked for");
+  TOWPATH_TRY(controls_.came());
   parts_.theirs = parts_.theirs.next();
   must_renew_ = must_renew_ || message.back() == 1;
   return use_key(TLS_RX, parts_.theirs);

@@ -18,6 +18,7 @@
 
 #include <openssl/ssl.h>
 
+#include <towpath/net/tls/tls_library.h>
 #include <towpath/sys/byte_stream.h>
 
 namespace towpath::net {
@@ -65,7 +66,7 @@ class KernelRecords {
   static Result<std::unique_ptr<KernelRecords>> take_over(Parts parts);
 
   /// As ByteStream's. Errors besides the socket's: corrupt (bytes were altered, or the other side
-  /// has broken off).
+  /// has broken off, or changes its keys again and again with hardly any data).
   Result<sys::ByteStream::Read> read_parts(std::span<const ByteSpan> parts);
   Result<std::size_t> write_parts(std::span<const ConstByteSpan> parts);
 
@@ -83,6 +84,7 @@ class KernelRecords {
   Parts parts_;
   std::uint64_t records_ = 0;  // that were written with this key, or more
   bool must_renew_ = false;    // the other side has asked for it
+  ControlRecords controls_;
 };
 
 }  // namespace towpath::net

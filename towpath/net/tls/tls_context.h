@@ -43,8 +43,8 @@ class TlsContext : public std::enable_shared_from_this<TlsContext> {
   /// TLS over `stream`, which is connected or about to be. The handshake is made by the first calls
   /// of read_some() and write_some(), which give and take nothing before. Errors of both, besides
   /// the stream's own: denied (the other side has not proven itself, or did not believe us),
-  /// corrupt (it does not speak TLS 1.3, or bytes were altered), unsupported (the kernel does not
-  /// take the records over).
+  /// corrupt (it does not speak TLS 1.3, or bytes were altered, or it changes its keys again and
+  /// again with hardly any data), unsupported (the kernel does not take the records over).
   /// After write_some() has taken nothing, call it again with the same bytes, or those and more.
   std::unique_ptr<sys::ByteStream> client(std::unique_ptr<sys::ByteStream> stream,
                                           const std::string& host) const;

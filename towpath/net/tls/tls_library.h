@@ -27,6 +27,24 @@ void use_pre_shared_key(TlsContext::Library& library, const SymmetricKey& key);
 /// Of a record's plain bytes, at most (RFC 8446, 5.1).
 inline constexpr std::size_t kRecordBytes = 16 * 1024;
 
+/// Counts what the other side sends after the handshake and is no data: new keys, tickets. OpenSSL
+/// and the kernel take any number, so that a peer could keep its reader at them. (OpenSSL itself
+/// takes 32 empty records or 4 warnings in a row.)
+class ControlRecords {
+ public:
+  /// For each full record's bytes of data. An honest side changes its key after millions of
+  /// records.
+  static constexpr std::uint64_t kMost = 32;
+
+  /// One has come. Errors: corrupt (it is one too many).
+  Status came();
+  void data_came(std::size_t bytes) noexcept;
+
+ private:
+  std::uint64_t count_ = 0;
+  std::uint64_t data_bytes_ = 0;
+};
+
 inline constexpr const char* kAlteredHint =
     "bytes were altered on their path, or one side is faulty";
 inline constexpr const char* kCertificateHint =

@@ -39,6 +39,7 @@ class TlsStream final : public sys::ByteStream {
   static long control(BIO* bio, int command, long, void*);
   std::size_t put(ConstByteSpan bytes);
   std::size_t put_in_order(ConstByteSpan bytes);
+  Status read_record(ByteSpan into, std::size_t& size);
   void renew_key();
   Status hand_over();
   template <typename Size>
@@ -54,6 +55,8 @@ class TlsStream final : public sys::ByteStream {
   Status unwritable_;  // the same of writing alone, by the stream below
   bool ended_ = false;
   bool waits_for_input_ = false;
+  bool is_drained_ = false;  // the stream below had no more, when OpenSSL read last
+  ControlRecords controls_;
   bool is_through_ = false;    // with the handshake: OpenSSL forgets it at the first failure
   Bytes joined_;               // short parts, which go together
   std::uint64_t records_ = 0;  // that were written with this key
@@ -78,6 +81,7 @@ int TlsStream::pull(BIO* bio, char* into, int size) {
     return 0;
   }
   if (read->size_bytes > 0) return static_cast<int>(read->size_bytes);
+  stream.is_drained_ = true;
   BIO_set_retry_read(bio);
   return -1;
 }
@@ -172,10 +176,21 @@ Result<sys::ByteStream::Read> TlsStream::read_some(ByteSpan into) {
   if (secrets_) TOWPATH_TRY(hand_over());
   if (kernel_) return noted(broken_, kernel_->read_parts({&into, 1}));
   if (secrets_) return Read{.ended = ended_};
-  ERR_clear_error();
-  TOWPATH_TRY(after(SSL_read_ex(ssl_, into.data(), into.size(), &size)));
+  TOWPATH_TRY(read_record(into, size));
+  // It waits though there was something: a record that is no data came.
+  while (waits_for_input_ && !is_drained_) {
+    TOWPATH_TRY(broken_ = controls_.came());
+    TOWPATH_TRY(read_record(into, size));
+  }
+  controls_.data_came(size);
   if (!is_through_) TOWPATH_TRY(unwritable_);
   return Read{.size_bytes = size, .ended = ended_ && size == 0};
+}
+
+Status TlsStream::read_record(ByteSpan into, std::size_t& size) {
+  is_drained_ = false;
+  ERR_clear_error();
+  return after(SSL_read_ex(ssl_, into.data(), into.size(), &size));
 }
 
 Result<std::size_t> TlsStream::write_some(ConstByteSpan from) {
