@@ -276,8 +276,9 @@ int nvshmemx_region_stop(uint64_t handle);
 int nvshmemx_region_is_active(uint32_t hints, int* active);
 
 /* A team of PEs that find each other by an identifier that one of them made: config->uniqueid, with
- * the mask's bit 2. Collective over the new team alone, whose members all pass the same npes. A PE's
- * seventeenth identifier is its first again: sixteen teams may be on their way at once. */
+ * the mask's bit 2. Collective over the new team alone, whose members all pass the same npes: where
+ * two counts meet, those that have come get an error, and one that comes later waits for the rest.
+ * A PE's seventeenth identifier is its first again: sixteen teams may be on their way at once. */
 int nvshmemx_team_get_uniqueid(uint64_t* uniqueid);
 int nvshmemx_team_init(nvshmem_team_t* team, nvshmem_team_config_t* config, long config_mask,
                        int npes, int pe_idx_in_team);
