@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -83,5 +84,23 @@ T* give_array(std::span<const T> values) {
 
 /// The same of names: pointers, and what they point to behind them.
 char** give_names(const std::vector<std::string>& names);
+
+/// What was taken out of a handle's object for the caller. Where memory runs out before he has it,
+/// it waits for his next call. Thread: as its handle.
+template <typename T>
+class Taken {
+ public:
+  /// `take` gives the next one, unless one waits; `give` hands the caller all of it, or throws.
+  template <typename Take, typename Give>
+  Status pass_on(Take&& take, Give&& give) {
+    if (!value_) value_.emplace(std::forward<Take>(take)());
+    const Status status = std::forward<Give>(give)(std::as_const(*value_));
+    value_.reset();
+    return status;
+  }
+
+ private:
+  std::optional<T> value_;
+};
 
 }  // namespace towpath::c

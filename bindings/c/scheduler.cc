@@ -9,6 +9,9 @@ using namespace towpath::c;  // NOLINT
 
 struct towpath_scheduler {
   kv::ConnectorScheduler value;
+  Taken<kv::StepOrders> orders = {};
+  Taken<std::vector<kv::ConnectorScheduler::AnsweredHint>> hints = {};
+  Taken<std::vector<kv::HeldBlockEvent>> events = {};
 };
 
 namespace {
@@ -186,11 +189,13 @@ towpath_code_t towpath_scheduler_hint(towpath_scheduler_t* scheduler, const char
 towpath_code_t towpath_scheduler_take_answered_hints(towpath_scheduler_t* scheduler,
                                                      towpath_answered_hint_t** hints,
                                                      size_t* hint_count, towpath_error_t* error) {
-  return call(error, given(scheduler, hints, hint_count), [&]() -> Status {
-    const AnsweredHints answers = scheduler->value.take_answered_hints();
-    *hints = give_answers(answers);
-    *hint_count = answers.size();
-    return {};
+  return call(error, given(scheduler, hints, hint_count), [&] {
+    return scheduler->hints.pass_on([&] { return scheduler->value.take_answered_hints(); },
+                                    [&](const AnsweredHints& answers) -> Status {
+                                      *hints = give_answers(answers);
+                                      *hint_count = answers.size();
+                                      return {};
+                                    });
   });
 }
 
@@ -211,11 +216,14 @@ towpath_code_t towpath_scheduler_step_ends(towpath_scheduler_t* scheduler, towpa
 
 towpath_code_t towpath_scheduler_build(towpath_scheduler_t* scheduler, void** orders,
                                        size_t* orders_size, towpath_error_t* error) {
-  return call(error, given(scheduler, orders, orders_size), [&]() -> Status {
-    TOWPATH_TRY(const Bytes bytes, kv::encode(scheduler->value.build()));
-    *orders = give_array(ConstByteSpan(bytes));
-    *orders_size = bytes.size();
-    return {};
+  return call(error, given(scheduler, orders, orders_size), [&] {
+    return scheduler->orders.pass_on([&] { return scheduler->value.build(); },
+                                     [&](const kv::StepOrders& built) -> Status {
+                                       TOWPATH_TRY(const Bytes bytes, kv::encode(built));
+                                       *orders = give_array(ConstByteSpan(bytes));
+                                       *orders_size = bytes.size();
+                                       return {};
+                                     });
   });
 }
 
@@ -231,10 +239,12 @@ towpath_code_t towpath_scheduler_update(towpath_scheduler_t* scheduler, const vo
 towpath_code_t towpath_scheduler_take_events(towpath_scheduler_t* scheduler,
                                              towpath_block_event_t** events, size_t* event_count,
                                              towpath_error_t* error) {
-  return call(error, given(scheduler, events, event_count), [&]() -> Status {
-    const std::vector<kv::HeldBlockEvent> taken = scheduler->value.take_events();
-    *events = give_events(taken);
-    *event_count = taken.size();
-    return {};
+  return call(error, given(scheduler, events, event_count), [&] {
+    return scheduler->events.pass_on([&] { return scheduler->value.take_events(); },
+                                     [&](const std::vector<kv::HeldBlockEvent>& taken) -> Status {
+                                       *events = give_events(taken);
+                                       *event_count = taken.size();
+                                       return {};
+                                     });
   });
 }

@@ -12,6 +12,9 @@ using namespace towpath::c;  // NOLINT
 
 struct towpath_worker {
   std::unique_ptr<standard::ConnectorNode> node;
+  Taken<kv::ConnectorWorker::Finished> finished = {};
+  Taken<std::vector<std::uint64_t>> failed_blocks = {};
+  Taken<kv::WorkerReport> report = {};
 };
 
 namespace {
@@ -171,37 +174,44 @@ towpath_code_t towpath_worker_progress(towpath_worker_t* worker, int* more,
 towpath_code_t towpath_worker_take_finished(towpath_worker_t* worker, char*** sent,
                                             size_t* sent_count, char*** received,
                                             size_t* received_count, towpath_error_t* error) {
-  return call_own(error, worker, given(worker, sent, sent_count, received, received_count),
-                  [&]() -> Status {
-                    const kv::ConnectorWorker::Finished finished =
-                        worker->node->call([](auto& it) { return it.take_finished(); });
-                    *sent = give_names(finished.sent);
-                    *sent_count = finished.sent.size();
-                    *received = give_names(finished.received);
-                    *received_count = finished.received.size();
-                    return {};
-                  });
+  return call_own(error, worker, given(worker, sent, sent_count, received, received_count), [&] {
+    return worker->finished.pass_on(
+        [&] { return worker->node->call([](auto& it) { return it.take_finished(); }); },
+        [&](const kv::ConnectorWorker::Finished& finished) -> Status {
+          std::unique_ptr<char*, decltype(&std::free)> names(give_names(finished.sent), &std::free);
+          *received = give_names(finished.received);
+          *received_count = finished.received.size();
+          *sent_count = finished.sent.size();
+          *sent = names.release();
+          return {};
+        });
+  });
 }
 
 towpath_code_t towpath_worker_take_failed_blocks(towpath_worker_t* worker, uint64_t** blocks,
                                                  size_t* block_count, towpath_error_t* error) {
-  return call_own(error, worker, given(worker, blocks, block_count), [&]() -> Status {
-    const std::vector<std::uint64_t> failed =
-        worker->node->call([](auto& it) { return it.take_failed_blocks(); });
-    *blocks = give_array(std::span<const std::uint64_t>(failed));
-    *block_count = failed.size();
-    return {};
+  return call_own(error, worker, given(worker, blocks, block_count), [&] {
+    return worker->failed_blocks.pass_on(
+        [&] { return worker->node->call([](auto& it) { return it.take_failed_blocks(); }); },
+        [&](const std::vector<std::uint64_t>& failed) -> Status {
+          *blocks = give_array(std::span(failed));
+          *block_count = failed.size();
+          return {};
+        });
   });
 }
 
 towpath_code_t towpath_worker_take_report(towpath_worker_t* worker, void** report,
                                           size_t* report_size, towpath_error_t* error) {
-  return call_own(error, worker, given(worker, report, report_size), [&]() -> Status {
-    TOWPATH_TRY(const Bytes bytes,
-                worker->node->call([](auto& it) { return kv::encode(it.take_report()); }));
-    *report = give_array(ConstByteSpan(bytes));
-    *report_size = bytes.size();
-    return {};
+  return call_own(error, worker, given(worker, report, report_size), [&] {
+    return worker->report.pass_on(
+        [&] { return worker->node->call([](auto& it) { return it.take_report(); }); },
+        [&](const kv::WorkerReport& taken) -> Status {
+          TOWPATH_TRY(const Bytes bytes, kv::encode(taken));
+          *report = give_array(ConstByteSpan(bytes));
+          *report_size = bytes.size();
+          return {};
+        });
   });
 }
 
