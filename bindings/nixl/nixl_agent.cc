@@ -60,7 +60,7 @@ Result<std::unique_ptr<NixlAgent>> NixlAgent::open(AgentOptions options) {
 }
 
 Status NixlAgent::start(const AgentOptions& options, const standard::Configuration& reported) {
-  reported.warn(log_);
+  reported.warn(log_, options.capture_telemetry);
   backends_ = std::make_unique<nixl::NixlBackends>(registry_, reported.environment, log_);
   const auto telemetry = reported.telemetry.decide(options.capture_telemetry);
   captures_telemetry_ = telemetry.has_value();

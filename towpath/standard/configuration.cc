@@ -84,23 +84,32 @@ Result<Configuration> configure(const Environment& environment, const std::strin
   Configuration reported{.environment = below(environment, file.values)};
   reported.settings = Settings::from(reported.environment);
   TOWPATH_TRY(reported.telemetry, telemetry_from(reported.environment));
+  const auto sentence_of = [&](const Remark& remark) {
+    const bool is_variable = environment.contains(remark.variable);
+    return cat(is_variable ? "the variable" : file.place_of(remark.variable) + ":", " ",
+               printable(remark.variable), " ", remark.why);
+  };
   const auto warn_of = [&](const std::vector<Remark>& remarks) {
-    for (const Remark& remark : remarks) {
-      const bool is_variable = environment.contains(remark.variable);
-      reported.warnings.push_back(
-          cat(is_variable ? "the variable" : file.place_of(remark.variable) + ":", " ",
-              printable(remark.variable), " ", remark.why));
-    }
+    for (const Remark& remark : remarks) reported.warnings.push_back(sentence_of(remark));
   };
   warn_of(file.remarks);
   warn_of(without_effect(file.values));
   warn_of(reported.settings.remarks);
   warn_of(reported.telemetry.remarks);
+  if (const auto remark = reported.telemetry.remark_on(false))
+    reported.telemetry_is_off = sentence_of(*remark);
   return reported;
 }
 
-void Configuration::warn(const telemetry::Log& log) const {
-  for (const std::string& warning : warnings) log.say_unlimited(telemetry::Level::warning, warning);
+std::vector<std::string> Configuration::warnings_of(bool asks_for_telemetry) const {
+  std::vector<std::string> all = warnings;
+  if (!asks_for_telemetry && !telemetry_is_off.empty()) all.push_back(telemetry_is_off);
+  return all;
+}
+
+void Configuration::warn(const telemetry::Log& log, bool asks_for_telemetry) const {
+  for (const std::string& warning : warnings_of(asks_for_telemetry))
+    log.say_unlimited(telemetry::Level::warning, warning);
 }
 
 }  // namespace towpath::standard

@@ -3,7 +3,7 @@
 // whichever of the two prefixes each has.
 //
 //   TOWPATH_TRY(const Configuration reported, configure(read_environment()));
-//   reported.warn(log);
+//   reported.warn(log);  // (log, true) where telemetry is asked for
 //   Node::open({..., .telemetry = reported.telemetry.decide(false)});
 //
 // Thread: immutable.
@@ -25,7 +25,10 @@ struct Configuration {
   TelemetryFromEnvironment telemetry;
   std::vector<std::string> warnings;  ///< a sentence each: what means nothing or cannot be read
 
-  void warn(const telemetry::Log& log) const;
+  std::string telemetry_is_off;  ///< one more, where the code asks for none; empty: nothing
+
+  std::vector<std::string> warnings_of(bool asks_for_telemetry) const;
+  void warn(const telemetry::Log& log, bool asks_for_telemetry = false) const;
 };
 
 /// All settings that there are, by name.

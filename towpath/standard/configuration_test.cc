@@ -71,6 +71,14 @@ TEST_F(ConfigurationTest, warnings_say_where_it_stands) {
   EXPECT_EQ(sink.events()[0].level, telemetry::Level::warning);
 }
 
+TEST_F(ConfigurationTest, place_for_figures_that_are_not_counted_is_a_warning) {
+  const auto reported =
+      configured("NIXL_TELEMETRY_EXPORTER = \"nop\"\n", {{"NIXL_TELEMETRY_DIR", "/t"}}).value();
+  EXPECT_THAT(reported.warnings_of(true), testing::IsEmpty());
+  EXPECT_THAT(reported.warnings_of(false),
+              ElementsAre(HasSubstr("the variable NIXL_TELEMETRY_DIR has no effect")));
+}
+
 TEST_F(ConfigurationTest, what_is_wrong_in_the_file_is_an_error) {
   EXPECT_THAT(configured("\nNIXL_LOG_LEVEL = WARN\n").status().to_string(),
               HasSubstr(path_ + ":2 cannot be read"));

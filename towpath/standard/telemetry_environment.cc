@@ -68,6 +68,7 @@ class TelemetryReader {
 
   /// Settings of the endpoint count only when there is to be one.
   void finish() {
+    out_.place = wants_endpoint_ ? exporter_variable_ : directory_variable_;
     if (wants_endpoint_ && !out_.options.prometheus) out_.options.prometheus.emplace();
     if (!wants_endpoint_) return;
     if (port_) out_.options.prometheus->port = *port_;
@@ -82,6 +83,7 @@ class TelemetryReader {
   }
   Status directory(const Value& value) {
     out_.options.flight_directory = value.text;
+    directory_variable_ = value.name;
     return {};
   }
   Status records(const Value& value) {
@@ -91,6 +93,7 @@ class TelemetryReader {
   Status exporter(const Value& value) {
     const std::string word = lower(value.text);
     wants_endpoint_ = word == "prometheus";
+    exporter_variable_ = value.name;
     if (wants_endpoint_ || word == "buffer" || word == "nop") return {};
     return value.refuse("use BUFFER, NOP or prometheus");
   }
@@ -154,6 +157,8 @@ class TelemetryReader {
                                                            "RANK_ENV", "MP_STALE_TTL"};
 
   TelemetryFromEnvironment& out_;
+  std::string directory_variable_;
+  std::string exporter_variable_;
   bool wants_endpoint_ = false;
   bool local_ = true;
   std::optional<std::uint16_t> port_;

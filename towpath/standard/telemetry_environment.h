@@ -17,10 +17,16 @@ struct TelemetryFromEnvironment {
   std::optional<bool> enabled;  ///< nothing: the environment does not say
   TelemetryOptions options;
   std::vector<Remark> remarks;
+  std::string place;  ///< the variable that names where figures go; empty: none does
 
   /// What to open when the code asked for telemetry, or did not.
   std::optional<TelemetryOptions> decide(bool asked) const {
     return enabled.value_or(asked) ? std::optional(options) : std::nullopt;
+  }
+  /// What is worth a warning where nothing is opened: a place is named, and nobody says yes or no.
+  std::optional<Remark> remark_on(bool asked) const {
+    if (enabled || asked || place.empty()) return {};
+    return Remark{place, "has no effect: telemetry is off; TOWPATH_TELEMETRY_ENABLE=1 turns it on"};
   }
 };
 

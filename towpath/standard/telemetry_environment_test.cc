@@ -66,6 +66,26 @@ TEST(TelemetryEnvironmentTest, what_has_no_effect_is_reported) {
                                      Remark{"NIXL_TELEMETRY_RUN_INTERVAL", "has no effect here"}));
 }
 
+TEST(TelemetryEnvironmentTest, place_for_figures_that_nobody_asks_for_is_remarked_on) {
+  for (const auto& [variable, value] : {std::pair("NIXL_TELEMETRY_DIR", "/var/tmp/t"),
+                                        std::pair("NIXL_TELEMETRY_EXPORTER", "prometheus")}) {
+    Environment environment{{variable, value}};
+    const auto reported = telemetry_from(environment).value();
+    ASSERT_TRUE(reported.remark_on(false));
+    EXPECT_EQ(reported.remark_on(false)->variable, variable);
+    EXPECT_THAT(reported.remark_on(false)->why, HasSubstr("TOWPATH_TELEMETRY_ENABLE=1"));
+    EXPECT_FALSE(reported.remark_on(true)) << "it is opened";
+    for (const char* decided : {"0", "1"}) {
+      environment["NIXL_TELEMETRY_ENABLE"] = decided;
+      EXPECT_FALSE(telemetry_from(environment).value().remark_on(false)) << decided;
+    }
+  }
+  EXPECT_FALSE(telemetry_from({{"NIXL_TELEMETRY_EXPORTER", "prometheus"},
+                               {"TOWPATH_TELEMETRY_EXPORTER", "nop"}})
+                   .value()
+                   .remark_on(false));
+}
+
 TEST(TelemetryEnvironmentTest, value_that_makes_no_sense_is_an_error_that_names_it) {
   for (const auto& [name, value] :
        {std::pair("ENABLE", "maybe"), std::pair("BUFFER_SIZE", "0"),

@@ -39,9 +39,10 @@ py::dict settings() {
                       reported.transfer_timeout.value_or(standard::kNixlTransferTimeout)));
 }
 
-standard::Configuration configured(const standard::Environment& environment) {
+standard::Configuration configured(const standard::Environment& environment,
+                                   bool asks_for_telemetry) {
   auto reported = unwrap(standard::configure(environment));
-  for (const std::string& warning : reported.warnings) {
+  for (const std::string& warning : reported.warnings_of(asks_for_telemetry)) {
     if (PyErr_WarnEx(PyExc_RuntimeWarning, warning.c_str(), 1) != 0) throw py::error_already_set();
   }
   return reported;
@@ -49,7 +50,7 @@ standard::Configuration configured(const standard::Environment& environment) {
 
 std::shared_ptr<Home> open(const PyAgent::Options& options) {
   const standard::Environment environment = standard::read_environment();
-  const standard::Configuration reported = configured(environment);
+  const standard::Configuration reported = configured(environment, options.telemetry);
   auto home = std::make_shared<Home>(reported.settings);
   const telemetry::Log log(home->log, home->clock, cat("agent ", printable(options.name.value)));
   home->registry = unlocked([&] { return standard::make_registry(reported.settings, log); });
