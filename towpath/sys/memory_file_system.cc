@@ -54,9 +54,11 @@ void write_some(internal::Content& content, const std::function<bool()>& survive
 void MemoryFileSystem::crash(const std::function<bool()>& survives) {
   const std::lock_guard lock(disk_->mutex);
   ++disk_->crashes;
-  // A journal keeps what was done to names in its order: here all of it is there, or none.
+  // A journal keeps what was done to names in its order: here all of it is there, or none; what is
+  // there now is on the disk.
   if (disk_->names != disk_->saved_names && !(survives && survives()))
     disk_->names = disk_->saved_names;
+  disk_->saved_names = disk_->names;
   disk_->directory_locks.clear();
   for (auto& [name, content] : disk_->names) {
     if (survives) write_some(*content, survives);

@@ -154,6 +154,16 @@ TEST_F(MemoryFileSystemTest, a_crash_loses_unsynced_names) {
   EXPECT_EQ(content("old"), "1");
 }
 
+TEST_F(MemoryFileSystemTest, names_that_a_crash_left_are_there_after_the_next_one) {
+  ASSERT_TRUE(make("old", "1")->sync().ok());
+  ASSERT_TRUE(disk_.sync_directory(".").ok());
+  ASSERT_TRUE(disk_.rename({.source = "old", .target = "moved"}).ok());
+  disk_.crash([] { return true; });
+  disk_.crash();
+  EXPECT_EQ(content("old"), "none");
+  EXPECT_EQ(content("moved"), "1");
+}
+
 TEST_F(MemoryFileSystemTest, a_sync_that_lies_saves_nothing) {
   auto file = make("f", "gone");
   ASSERT_TRUE(disk_.sync_directory(".").ok());
