@@ -225,7 +225,10 @@ Result<std::unique_ptr<sys::File>> DriveFiles::open(const std::string& path,
   if (!options.direct) {
     TOWPATH_TRY(whole, opening_for(folder_of(name)));
   }
-  const Slot slot = found != names_.end() ? found->second : make(name);
+  Slot slot = found != names_.end() ? found->second : nullptr;
+  if (slot == nullptr) {
+    TOWPATH_TRY(slot, make(name));
+  }
   if (slot == nullptr)
     return error(Code::exhausted, cat("all ", label_.slots, " slots of ", quoted(path_),
                                       " have files of stores that are open"));
@@ -249,12 +252,21 @@ Result<std::shared_ptr<sys::File>> DriveFiles::opening_for(const std::string& fo
   return opening;
 }
 
-/// Null: no slot is free, nor becomes so.
-DriveFiles::Slot DriveFiles::make(const std::string& name) {
+/// Null: no slot is free, nor becomes so. What has lost its name becomes so with the table that
+/// says it: after a crash the name may be there again, and its file is to be what it was.
+Result<DriveFiles::Slot> DriveFiles::make(const std::string& name) {
   Slot slot = slots_->take();
-  while (slot == nullptr && forget_unused()) slot = slots_->take();
+  while (slot == nullptr && (!let_go_.empty() || forget_unused())) {
+    TOWPATH_TRY(write_table());
+    slot = slots_->take();
+  }
   if (slot != nullptr) names_[name] = slot;
   return slot;
+}
+
+void DriveFiles::forget(Names::iterator file) {
+  let_go_.push_back(file->second);
+  names_.erase(file);
 }
 
 /// One file of a folder that is not in use: the oldest segment, and an index when it has no segment
@@ -265,7 +277,7 @@ bool DriveFiles::forget_unused() {
       const std::string& name = file->first;
       const bool is_segment = Segment::number_of(name.substr(name.rfind('/') + 1)).has_value();
       if (is_segment != segments || is_in_use(folder_of(name))) continue;
-      names_.erase(file);
+      forget(file);
       return true;
     }
   }
@@ -306,7 +318,10 @@ Result<std::unique_ptr<sys::File>> DriveFiles::open_temporary(const sys::OpenTem
 Status DriveFiles::remove(const std::string& path) {
   TOWPATH_TRY(const std::string name, name_of(path));
   const run::MutexLock lock(mutex_);
-  return names_.erase(name) == 0 ? no_such_file(path) : Status();
+  const auto found = names_.find(name);
+  if (found == names_.end()) return no_such_file(path);
+  forget(found);
+  return {};
 }
 
 Status DriveFiles::rename(const sys::Rename& names) {
@@ -315,9 +330,10 @@ Status DriveFiles::rename(const sys::Rename& names) {
   const run::MutexLock lock(mutex_);
   const auto found = names_.find(source);
   if (found == names_.end()) return no_such_file(names.source);
-  Slot slot = std::move(found->second);
-  names_.erase(found);
+  Slot slot = found->second;
+  if (const auto old = names_.find(target); old != names_.end() && old != found) forget(old);
   names_[target] = std::move(slot);
+  if (source != target) names_.erase(found);
   return {};
 }
 
@@ -335,11 +351,16 @@ Result<std::vector<std::string>> DriveFiles::list(const std::string& directory) 
 Status DriveFiles::sync_directory(const std::string& directory) {
   TOWPATH_TRY(name_of(directory));
   const run::MutexLock lock(mutex_);
+  return write_table();
+}
+
+Status DriveFiles::write_table() {
   DriveTable table{.sequence = sequence_ + 1};
   for (const auto& [name, slot] : names_) table.files.push_back({name, *slot});
   TOWPATH_TRY(sys::write_exactly(*file_, seal_drive_table(table), label_.table_at(table.sequence)));
   TOWPATH_TRY(file_->sync());
   sequence_ = table.sequence;
+  let_go_.clear();
   return {};
 }
 

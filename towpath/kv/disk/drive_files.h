@@ -3,13 +3,13 @@
 //   /dev/nvme1n1/meta-llama.../segment-0000000000000007   the drive, a store's folder, a slot
 //
 // A file is a slot: all are of one length (file_slots()). A slot is free when its file has no
-// name and nobody has it open. Names rest on the drive when sync_directory() has said so; a slot
-// that was freed may be written before that, so what is read after a crash is to be
-// proven, as a BlockStore does. When no slot is free, files of folders that nobody has open go: a
-// folder is so while its directory, or a file named `lock` in it, is. A file named `lock` is not on
-// the drive: the drive has one process at a time, which store_lock.h says, and a folder has one
-// store in it, and an opening of the drive, since Linux reports bytes that it could not write once
-// to each opening: a store's sync learns of its own. Thread: any.
+// name, on the drive neither, and nobody has it open. Names rest on the drive when
+// sync_directory() has said so. Where the newest table is damaged the one before counts, so what is
+// read after a crash is to be proven, as a BlockStore does. When no slot is free, files of folders
+// that nobody has open go: a folder is so while its directory, or a file named `lock` in it, is. A
+// file named `lock` is not on the drive: the drive has one process at a time, which store_lock.h
+// says, and a folder has one store in it, and an opening of the drive, since Linux reports bytes
+// that it could not write once to each opening: a store's sync learns of its own. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,8 @@ class DriveFiles final : public sys::FileSystem {
   const DriveLabel& label() const noexcept { return label_; }
 
   /// Errors: also exhausted (no slot is free), unsupported (to truncate), unavailable (the path
-  /// leads to another drive by now, and nothing of this folder was opened before).
+  /// leads to another drive by now, and nothing of this folder was opened before), those of
+  /// sync_directory(), where a slot becomes free by it.
   Result<std::unique_ptr<sys::File>> open(const std::string& path,
                                           const sys::OpenFile& options) override;
   /// Errors: unsupported.
@@ -63,6 +64,7 @@ class DriveFiles final : public sys::FileSystem {
  private:
   class Slots;
   using Slot = std::shared_ptr<const std::uint64_t>;  // taken while anybody has it
+  using Names = std::map<std::string, Slot>;
 
   DriveFiles(sys::FileSystem& files, std::string path, const DriveLabel& label);
   Status read_table();
@@ -72,7 +74,9 @@ class DriveFiles final : public sys::FileSystem {
                                                const sys::OpenFile& options);
   Result<std::shared_ptr<sys::File>> opening_for(const std::string& folder)
       TOWPATH_REQUIRES(mutex_);
-  Slot make(const std::string& name) TOWPATH_REQUIRES(mutex_);
+  Result<Slot> make(const std::string& name) TOWPATH_REQUIRES(mutex_);
+  void forget(Names::iterator file) TOWPATH_REQUIRES(mutex_);
+  Status write_table() TOWPATH_REQUIRES(mutex_);
   bool forget_unused() TOWPATH_REQUIRES(mutex_);
   bool is_in_use(const std::string& folder) const TOWPATH_REQUIRES(mutex_);
 
@@ -89,7 +93,8 @@ class DriveFiles final : public sys::FileSystem {
   StoreLock lock_;                                      // goes before the drive is closed anywhere
   const std::unique_ptr<sys::MemoryFileSystem> notes_;  // locks, and their words
   const std::shared_ptr<Slots> slots_;
-  std::map<std::string, Slot> names_ TOWPATH_GUARDED_BY(mutex_);
+  Names names_ TOWPATH_GUARDED_BY(mutex_);
+  std::vector<Slot> let_go_ TOWPATH_GUARDED_BY(mutex_);  // that the drive's table may name yet
   /// Of each folder that ever was: alive while somebody has it open.
   std::map<std::string, std::weak_ptr<const void>> in_use_ TOWPATH_GUARDED_BY(mutex_);
   std::uint64_t sequence_ TOWPATH_GUARDED_BY(mutex_) = 0;  // of the table that is on the drive

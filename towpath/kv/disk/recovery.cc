@@ -269,9 +269,6 @@ Status BlockStore::checkpoint() {
   (void)files_.remove(fresh);  // of a life that ended; whatever it is, nothing is written to it
   TOWPATH_TRY(const auto file,
               files_.open(fresh, {.writable = true, .create = true, .exclusive = true}));
-  // A drive may give it the slot of what has lost its name in memory alone: an index, say.
-  if (files_.file_slots(options_.directory).count > 0)
-    TOWPATH_TRY(files_.sync_directory(options_.directory));
   TOWPATH_TRY(sys::write_exactly(*file, seal_index(all), 0));
   TOWPATH_TRY(file->sync());
   TOWPATH_TRY(files_.rename({fresh, cat(options_.directory, "/", kIndexName)}));
