@@ -104,7 +104,7 @@ class BlockStore {
   /// next to go, and was not put again.
   bool is_leaving(BlockHash hash) const;
   /// It has the block, but the opening could not read all of the segment that it lies in, or of a
-  /// later one: another put of this hash may lie there, or its removal.
+  /// later one, or not the index: another put of this hash may lie there, or its removal.
   bool may_be_replaced(BlockHash hash) const;
   /// Whether it comes back after a crash.
   bool is_acknowledged(BlockHash hash) const;
@@ -123,7 +123,9 @@ class BlockStore {
   /// sync() that succeeds acknowledges that.
   Status remove(BlockHash hash);
 
-  /// Syncs, and makes the next opening quick. Errors: not_ready (records are being written).
+  /// Syncs, and makes the next opening quick. Errors: not_ready (records are being written);
+  /// io_error also when this opening could not read the index, which can be read by now: it stays
+  /// for the next one.
   Status checkpoint();
 
   // ---- The same, taken apart ----
@@ -188,6 +190,7 @@ class BlockStore {
   void drop_empty_segments();
   Status ask_to_write();
   std::vector<IndexedSegment> read_checkpoint(const std::vector<std::string>& names);
+  Status check_unread_index();
   Status recover_segment(const std::string& file_name, std::vector<IndexedSegment>& known);
   Status scan(Segment& segment, std::uint64_t from, const Status& settled);
   void note(const Record& record, const SegmentName& segment, std::uint64_t offset);
@@ -224,6 +227,7 @@ class BlockStore {
   std::optional<std::uint64_t> current_;  // that is written to
   bool is_spoiled_ = false;               // a write to it failed: it takes no more
   std::uint64_t last_unread_ = 0;         // of the segments that could not be read, or only in part
+  std::uint64_t unread_index_bytes_ = 0;  // at most, of the index that could not be read; 0: none
   std::uint64_t unsaved_bytes_ = 0;       // of segments that ended since the last checkpoint
   std::size_t writing_ = 0;               // records
   bool is_dirty_ = false;                 // records were written that no sync has covered

@@ -201,5 +201,35 @@ TEST(BlockStoreCrashTest, killed_for_real_again_and_again_it_keeps_what_it_ackno
   }
 }
 
+// What a removal could not write is in the index alone. An opening that cannot read that one finds
+// the block, and must not make it stay.
+TEST(UnreadIndexTest, what_it_alone_knows_to_be_removed_is_gone_when_it_is_read_again) {
+  for (const bool can_be_read_later : {true, false}) {
+    sys::MemoryFileSystem files;
+    auto store = testing::open_store(files);
+    for (BlockHash hash = 1; hash <= 3; ++hash) ASSERT_TRUE(testing::put_block(*store, hash).ok());
+    ASSERT_TRUE(store->sync().ok());
+    files.inject({.on = sys::FileOp::write});
+    ASSERT_FALSE(store->remove(2).ok());
+    ASSERT_TRUE(store->sync().ok()) << "by an index";
+    store.reset();
+    const std::uint64_t times = can_be_read_later ? 1 : UINT64_MAX / 2;
+    files.inject({.on = sys::FileOp::read, .times = times, .path_part = "/index"});
+    store = testing::open_store(files);
+    EXPECT_EQ(store->figures().reported.size(), 1U);
+    EXPECT_TRUE(testing::get_block(*store, 1).ok());
+    EXPECT_TRUE(store->may_be_replaced(1) && store->may_be_replaced(2));
+    ASSERT_TRUE(testing::put_block(*store, 4).ok() && store->sync().ok());
+    EXPECT_FALSE(store->may_be_replaced(4));
+    EXPECT_EQ(store->checkpoint().ok(), !can_be_read_later) << "one that is lost is replaced";
+    files.heal();
+    store.reset();
+    store = testing::open_store(files);
+    EXPECT_EQ(store->figures().reported.size(), 0U);
+    EXPECT_FALSE(can_be_read_later && store->find(2)) << "its removal was acknowledged";
+    for (const BlockHash hash : {1U, 3U, 4U}) EXPECT_TRUE(testing::get_block(*store, hash).ok());
+  }
+}
+
 }  // namespace
 }  // namespace towpath::kv

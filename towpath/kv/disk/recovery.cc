@@ -124,6 +124,7 @@ Status BlockStore::recover() {
     last_unread_ = std::max(last_unread_, *number);
     if (!is_open) parts_->unopened.insert(*number);
   }
+  if (unread_index_bytes_ > 0) last_unread_ = next_number_ - 1;
   drop_empty_segments();
   parts_->index.for_each([&](const BlockIndex::Place& place) { report_there(place.record.hash); });
   note_leaving();
@@ -171,9 +172,12 @@ std::vector<IndexedSegment> BlockStore::read_checkpoint(const std::vector<std::s
     ++segments;
     if (size.ok()) in_segments = std::min(in_segments + *size, UINT64_MAX / 4);
   }
-  const Result<Bytes> bytes =
-      read_index(files_, options_.directory, longest_index(segments, in_segments));
+  const std::uint64_t most_bytes = longest_index(segments, in_segments);
+  const Result<Bytes> bytes = read_index(files_, options_.directory, most_bytes);
   if (bytes.code() == Code::not_found) return {};
+  const bool is_unread = bytes.code() == Code::io_error || bytes.code() == Code::exhausted ||
+                         bytes.code() == Code::unavailable;
+  if (is_unread) unread_index_bytes_ = most_bytes;
   Result<std::vector<IndexedSegment>> known =
       bytes.ok() ? open_index(*bytes) : Result<std::vector<IndexedSegment>>(bytes.status());
   if (known.ok()) return *std::move(known);
@@ -247,11 +251,27 @@ void BlockStore::note(const Record& record, const SegmentName& segment, std::uin
     parts_->index.put({{record, segment.number, offset}, true});
 }
 
+// What it alone knows to be removed is there for the next opening, if it can be read by now. One
+// that still cannot is as good as lost.
+Status BlockStore::check_unread_index() {
+  if (unread_index_bytes_ == 0) return {};
+  const Result<Bytes> bytes = read_index(files_, options_.directory, unread_index_bytes_);
+  if (bytes.ok() && open_index(*bytes).ok())
+    return error(
+        Code::io_error,
+        "the index could not be read when the store was opened, and can be now: another in "
+        "its place would not know what it knows to be removed",
+        "open the store again");
+  unread_index_bytes_ = 0;
+  return {};
+}
+
 // Written beside the old one, and put in its place in one step.
 Status BlockStore::checkpoint() {
   if (writing_ > 0) return error(Code::not_ready, cat(writing_, " records are being written"));
   TOWPATH_TRY(sync_records());
   if (!read_only_.ok()) return read_only_;
+  TOWPATH_TRY(check_unread_index());
   std::vector<IndexedSegment> all;
   std::unordered_map<std::uint64_t, std::size_t> at;
   for (const auto& [number, segment] : parts_->segments) {
