@@ -12,6 +12,9 @@ namespace {
 // proven while the processor's caches have it. Smaller ones are given to the device together.
 constexpr std::size_t kReadAlone = std::size_t{128} << 10U;
 
+// So many syncs at most before the index that a disk refuses is written to it again.
+constexpr std::uint64_t kLongestWait = 4096;
+
 }  // namespace
 
 struct DiskTier::Read {
@@ -200,17 +203,18 @@ void DiskTier::remove_again() {
 
 /// It cannot be asked for again, since its block is not found any more.
 void DiskTier::note_lost_removal() {
-  may_save_ = may_save_ || !has_lost_removals_;
-  has_lost_removals_ = true;
+  if (!std::exchange(has_lost_removals_, true)) syncs_to_wait_ = 0, next_wait_ = 1;
 }
 
-/// By an index without their blocks. It is as long as there are blocks, so a disk that refuses it
-/// is asked again when it has done something else.
+/// By an index without their blocks. It is as long as there are blocks, 40 MB of a million, so a
+/// disk that refuses it, a full one for example, is asked again after more and more syncs.
 void DiskTier::save_lost_removals() {
   const bool is_at_rest = writes_.empty() && written_.empty() && sync_ == nullptr;
-  if (!has_lost_removals_ || !may_save_ || !is_at_rest) return;
-  may_save_ = false;
+  if (!has_lost_removals_ || syncs_to_wait_ > 0 || !is_at_rest) return;
   has_lost_removals_ = !store_->checkpoint().ok();
+  if (!has_lost_removals_) return;
+  syncs_to_wait_ = next_wait_;
+  next_wait_ = std::min(2 * next_wait_, kLongestWait);
 }
 
 bool DiskTier::end_sync() {
@@ -218,7 +222,7 @@ bool DiskTier::end_sync() {
   const Status synced = store_->end(*sync_);
   sync_.reset();
   if (!synced.ok() && store_->has_lost_removals()) note_lost_removal();
-  may_save_ = true;
+  if (syncs_to_wait_ > 0) --syncs_to_wait_;
   end_all(std::exchange(synced_with_it_, {}), synced);
   if (synced.ok()) return true;
   end_all(std::exchange(written_, {}), synced);  // which the store has forgotten, too

@@ -48,8 +48,8 @@ class DiskTier final : public BlockTier {
   void wait_for_work(Duration most) override { store_->device().wait(most); }
   void checkpoint() override;
   /// Gone at once; in the directory soon. A crash brings the block back until its record is written
-  /// and synced; where that failed, until the index is, which is tried at once, and again after
-  /// each sync, and at a checkpoint().
+  /// and synced; where that failed, until the index is, which is tried when nothing is under way,
+  /// again after a sync, after two more, after four, and so on, and at a checkpoint().
   Status remove(BlockHash hash) override;
 
   BlockStore& store() noexcept { return *store_; }
@@ -95,8 +95,9 @@ class DiskTier final : public BlockTier {
   std::uint64_t written_bytes_ = 0;
   std::unique_ptr<SegmentSync> sync_;
   std::vector<TierTask*> synced_with_it_;
-  bool has_lost_removals_ = false;  // their records, and no index was written since
-  bool may_save_ = false;           // the index, since a sync has ended after it failed
+  bool has_lost_removals_ = false;   // their records, and no index was written since
+  std::uint64_t syncs_to_wait_ = 0;  // before the index is written again, which failed
+  std::uint64_t next_wait_ = 1;
 };
 
 }  // namespace towpath::kv

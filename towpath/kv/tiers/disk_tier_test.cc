@@ -351,6 +351,24 @@ TEST_F(DiskTierTest, a_removal_whose_record_is_lost_is_in_the_index_soon) {
   }
 }
 
+TEST_F(DiskTierTest, a_disk_that_refuses_the_index_is_asked_for_it_less_and_less) {
+  open(9);
+  put_all(1, 3);
+  files_->inject({.on = FileOp::write, .path_part = "segment"});
+  files_->inject({.on = FileOp::write, .times = UINT64_MAX / 2, .path_part = "index"});
+  ASSERT_TRUE(tier_->remove(1).ok());
+  while (step()) {
+  }
+  const std::uint64_t before = files_->calls(FileOp::open);
+  for (BlockHash hash = 4; hash < 34; ++hash) put_all(hash, hash);
+  EXPECT_LE(files_->calls(FileOp::open) - before, 6U) << "the segment; after 1, 2, 4, 8, 16 syncs";
+  files_->heal();
+  put_all(34, 70);
+  files_->crash();
+  open(9);
+  EXPECT_EQ(get(1).code(), Code::not_found);
+}
+
 TEST_F(DiskTierTest, a_removal_that_was_written_beside_a_failed_sync_is_in_the_index_soon) {
   open(9);
   put_all(1, 3);
