@@ -382,12 +382,13 @@ Status BlockStore::make_room_for_segment(std::optional<Segment>& reused) {
   };
   while (!parts_->segments.empty() && lacks_room(0)) {
     const Segment& oldest = parts_->segments.begin()->second;
-    TOWPATH_TRY(remove_unopened_before(oldest.name().number));
     const bool is_of_use = oldest.is_unread() && oldest.size() <= options_.segment_bytes;
-    if (is_of_use && !lacks_room(oldest.size()))
-      reused = give_up_oldest();
-    else
+    if (!is_of_use || lacks_room(oldest.size())) {
       TOWPATH_TRY(remove_oldest());
+      continue;
+    }
+    TOWPATH_TRY(remove_unopened_before(oldest.name().number));
+    reused = give_up_oldest();
   }
   return {};
 }
@@ -397,8 +398,7 @@ Status BlockStore::make_room_for_segment(std::optional<Segment>& reused) {
 Status BlockStore::remove_oldest() {
   const auto& [number, oldest] = *parts_->segments.begin();
   TOWPATH_TRY(remove_unopened_before(number));
-  const Status removed = files_.remove(oldest.path());
-  if (!removed.ok() && removed.code() != Code::not_found) return removed;
+  TOWPATH_TRY(remove_file(oldest.path()));
   (void)give_up_oldest();
   return {};
 }
@@ -408,12 +408,16 @@ Status BlockStore::remove_oldest() {
 Status BlockStore::remove_unopened_before(std::uint64_t number) {
   std::set<std::uint64_t>& unopened = parts_->unopened;
   while (!unopened.empty() && *unopened.begin() < number) {
-    const Status removed =
-        files_.remove(cat(options_.directory, "/", Segment::file_name(*unopened.begin())));
-    if (!removed.ok() && removed.code() != Code::not_found) return removed;
+    TOWPATH_TRY(remove_file(cat(options_.directory, "/", Segment::file_name(*unopened.begin()))));
     unopened.erase(unopened.begin());
   }
   return {};
+}
+
+/// Ok too where there is none.
+Status BlockStore::remove_file(const std::string& path) {
+  Status removed = files_.remove(path);
+  return removed.code() == Code::not_found ? Status() : removed;
 }
 
 /// Its file is gone, or goes next.

@@ -208,6 +208,7 @@ class BlockStore {
   Status make_room_for_segment(std::optional<Segment>& reused);
   Status remove_oldest();
   Status remove_unopened_before(std::uint64_t number);
+  Status remove_file(const std::string& path);
   Segment give_up_oldest();
   void note_leaving();
   Status check_bytes(const Digest& digest, ConstByteSpan bytes) const;
