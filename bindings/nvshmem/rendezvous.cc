@@ -64,9 +64,9 @@ void invite(std::uint64_t* row, int host, bool has_twice) {
   const std::vector<std::uint64_t> none(places.size());
   door_put(SHMEM_CTX_DEFAULT, row + 1, none.data(), bytes, host);
   (void)change(row, door_swap, 0, host);
-  const auto pes = nvshmem::members_in(places);
-  const std::uint64_t reported = pes ? slot_of_new_team(has_twice) : kOtherCounts;
-  for (std::uint64_t& place : places) place &= 0xffff'ffffU;
+  const std::uint64_t reported =
+      nvshmem::are_of_one_team(places) ? slot_of_new_team(has_twice) : kOtherCounts;
+  std::ranges::transform(places, places.begin(), nvshmem::member_in);
   for (const std::uint64_t pe : places)
     if (pe != 0)
       door_put_signal(SHMEM_CTX_DEFAULT, letters + 1, places.data(), bytes,

@@ -134,9 +134,13 @@ TEST(NvshmemEngineTest, two_processes_meet_by_an_identifier) {
 }
 
 TEST(NvshmemTeamsTest, a_team_is_made_only_where_all_take_it_for_one_of_so_many) {
-  using nvshmem::members_in, nvshmem::noted;
-  const auto row = [](std::vector<std::uint64_t> places) { return members_in(places); };
-  EXPECT_EQ(row({noted(4, 2), noted(0, 2)}), (std::vector<std::int32_t>{4, 0}));
+  using nvshmem::member_in, nvshmem::noted;
+  const auto row = [](std::vector<std::uint64_t> places) {
+    return nvshmem::are_of_one_team(places);
+  };
+  EXPECT_TRUE(row({noted(4, 2), noted(0, 2)}));
+  EXPECT_EQ(member_in(noted(4, 2)), 5U);
+  EXPECT_EQ(member_in(noted(0, 2)), 1U);
   EXPECT_FALSE(row({noted(4, 2), noted(0, 3)})) << "one waits for a third";
   EXPECT_FALSE(row({noted(4, 2), 0, noted(0, 3)})) << "a place is empty: that is no PE";
   EXPECT_FALSE(row({noted(4, 2), noted(1, 2), noted(0, 2)})) << "they are more";
