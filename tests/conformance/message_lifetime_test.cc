@@ -24,7 +24,7 @@ class WatchedClock final : public Clock {
 
 TEST(MessageLifetimeTest, handle_may_outlive_agent_and_clock) {
   const Candidate carried = candidates().front();
-  if (!carried.unavailable.empty()) GTEST_SKIP() << carried.unavailable;
+  if (const auto why = not_here(carried.unavailable); !why.empty()) GTEST_SKIP() << why;
   constexpr std::uint64_t kPool = 64 * 1024;
   const Registry registry = carried.make_registry();
   WatchedClock clock;

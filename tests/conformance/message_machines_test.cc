@@ -11,9 +11,8 @@ namespace {
 class MessageMachinesTest : public testing::TestWithParam<AddressFamily> {
  protected:
   void SetUp() override {
-    if (!candidate_.unavailable.empty()) GTEST_SKIP() << candidate_.unavailable;
-    const std::string why = Machines::why_not(GetParam());
-    if (!why.empty()) GTEST_SKIP() << why;
+    if (const auto why = not_here(candidate_.unavailable); !why.empty()) GTEST_SKIP() << why;
+    if (const auto why = not_here(Machines::why_not(GetParam())); !why.empty()) GTEST_SKIP() << why;
   }
   /// A peer on the machine of its name. The calling thread is there afterwards.
   std::unique_ptr<PeerProcess> start(const Machines& machines, const std::string& name) const {

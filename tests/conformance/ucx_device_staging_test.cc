@@ -13,7 +13,7 @@ constexpr int kPeers = 24;
 class UcxDeviceStagingTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!candidate_.unavailable.empty()) GTEST_SKIP() << candidate_.unavailable;
+    if (const auto why = not_here(candidate_.unavailable); !why.empty()) GTEST_SKIP() << why;
     candidate_.backends.front().params.merge(Params{{"heartbeat_ms", "50"}, {"timeout_ms", "500"}});
   }
   std::unique_ptr<PeerProcess> start(const std::string& name) const {

@@ -63,10 +63,16 @@ struct Candidate {
   /// How many bytes may land late at a receiver that stood still in the midst of them; the table of
   /// ARCHITECTURE.md says why.
   std::uint64_t late_bytes_where_still = 0;
-  std::string unavailable;   ///< why this machine cannot run it; empty: it can
+  std::string unavailable;   ///< why this machine cannot run it (not_here()); empty: it can
   std::string no_processes;  ///< why no peer can live in another process; empty: one can
   std::string no_messages;   ///< why it carries no notifications; empty: it does
 };
+
+/// Of what this machine lacks, the reason of a skip; empty: none. It begins so that `./dev test`
+/// knows it from what a backend is not meant to do, and names it.
+inline std::string not_here(const std::string& why) {
+  return why.empty() ? std::string() : "not here: " + why;
+}
 
 /// Defined by the executable.
 std::vector<Candidate> candidates();

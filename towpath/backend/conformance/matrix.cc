@@ -54,12 +54,12 @@ std::span<const TransferOp> PairingTest::ways() const {
 
 void CandidateTest::SetUp() {
   tag(candidate().name, "any");
-  if (!candidate().unavailable.empty()) GTEST_SKIP() << candidate().unavailable;
+  if (const auto why = not_here(candidate().unavailable); !why.empty()) GTEST_SKIP() << why;
 }
 
 void PairingTest::SetUp() {
   tag(candidate().name, to_string(pairing()));
-  if (!candidate().unavailable.empty()) GTEST_SKIP() << candidate().unavailable;
+  if (const auto why = not_here(candidate().unavailable); !why.empty()) GTEST_SKIP() << why;
 }
 
 }  // namespace towpath::backend::conformance
