@@ -42,9 +42,7 @@ void measure(Rail& rail, const Exchange& exchange, Instant now) {
 void RmaProtocol::post(MessageOperation& operation) {
   Link& link = *link_of(*operation.request.connection);
   if (link.lost) {
-    operation.stopped = true;
-    ++draining_;
-    operation.status = link.why;
+    begin_to_drain(operation, link.why);
   } else if (!operation.cursor.done()) {
     if (link.has_several) count_unasked(link, operation);
     operation.insert_before(link.queue);
@@ -61,10 +59,15 @@ void RmaProtocol::cancel(MessageOperation& operation) {
   deliver();
 }
 
-void RmaProtocol::stop(Link& link, MessageOperation& operation, const Status& why) {
+/// Nothing more is asked for it; settle() ends that.
+void RmaProtocol::begin_to_drain(MessageOperation& operation, const Status& why) {
   operation.stopped = true;
-  ++draining_;
   operation.status = why;
+  ++draining_;
+}
+
+void RmaProtocol::stop(Link& link, MessageOperation& operation, const Status& why) {
+  begin_to_drain(operation, why);
   operation.unlink();
   link.unasked -= std::exchange(operation.unasked, 0);
   operation.outstanding -= static_cast<std::uint32_t>(

@@ -74,6 +74,7 @@ class RmaProtocol {
   bool may_ask(Rail& rail, bool is_write, Instant now);
   void ask(Rail& rail, Exchange& exchange, std::unique_ptr<net::MessageBuffer> buffer,
            std::uint64_t most_bytes);
+  void begin_to_drain(MessageOperation& operation, const Status& why);
   void stop(Link& link, MessageOperation& operation, const Status& why);
   void give_up(Link& link, Exchange& exchange, const Status& why);
   static void keep_rest(Rail& rail, Exchange& exchange);
