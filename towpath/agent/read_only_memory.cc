@@ -16,6 +16,17 @@ bool may_be_read_only(const RegionDescriptor& region) {
 
 }  // namespace
 
+const sys::Fd* OwnMappings::file() {
+  run::MutexLock lock(mutex_);
+  if (!file_ && !is_unsupported_) {
+    if (auto opened = open_(::getpid(), "/proc"); opened.ok())
+      file_ = *std::move(opened);
+    else
+      is_unsupported_ = opened.code() == Code::unsupported;
+  }
+  return file_ ? &file_ : nullptr;
+}
+
 void ReadOnlyMemory::open_for(const RegionDescriptor& region) {
   if (may_be_read_only(region) && !std::exchange(is_open_, true)) open();
 }
@@ -33,17 +44,15 @@ bool ReadOnlyMemory::holds(const RegionDescriptor& region) {
 }
 
 void ReadOnlyMemory::open() {
-  if (auto single = open_(::getpid(), "/proc"); single.ok()) {
-    single_ = *std::move(single);
-  } else if (auto all = sys::process_mappings(::getpid()); all.ok()) {
-    all_ = *std::move(all);
-  }
+  single_ = mappings_.file();
+  if (single_ != nullptr) return;
+  if (auto all = sys::process_mappings(::getpid()); all.ok()) all_ = *std::move(all);
 }
 
 const sys::ProcessMapping* ReadOnlyMemory::mapping_at(std::uint64_t address) {
   if (last_.begin <= address && address < last_.end) return &last_;
-  if (single_) {
-    const auto found = sys::process_mapping_at(single_, address);
+  if (single_ != nullptr) {
+    const auto found = sys::process_mapping_at(*single_, address);
     if (!found.ok()) return nullptr;
     last_ = *found;
     return &last_;

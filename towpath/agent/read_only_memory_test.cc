@@ -7,18 +7,23 @@
 namespace towpath::agent {
 namespace {
 
+int times_refused = 0;
+
+template <Code kWhy>
+Result<sys::Fd> refuse(pid_t, const std::string&) {
+  ++times_refused;
+  return error(kWhy, "as before Linux 6.11, or without a free descriptor");
+}
+
 class ReadOnlyMemoryTest : public ::testing::TestWithParam<bool> {
  protected:
-  static Result<sys::Fd> refuse(pid_t, const std::string&) {
-    return error(Code::unsupported, "as before Linux 6.11");
-  }
   /// Of some pages of the mapping.
   RegionDescriptor pages(std::uint64_t first, std::uint64_t count) const {
     return {.address = address_of(mapping_.data()) + first * sys::page_size(),
             .length = count * sys::page_size()};
   }
   bool holds(const RegionDescriptor& region) {
-    ReadOnlyMemory fresh(GetParam() ? sys::open_process_mappings : refuse);
+    ReadOnlyMemory fresh(mappings_);
     fresh.open_for(region);
     memory_.open_for(region);
     EXPECT_EQ(memory_.holds(region), fresh.holds(region)) << "what was asked before is remembered";
@@ -26,7 +31,8 @@ class ReadOnlyMemoryTest : public ::testing::TestWithParam<bool> {
   }
 
   sys::Mapping mapping_ = *sys::Mapping::anonymous(8 * sys::page_size());
-  ReadOnlyMemory memory_{GetParam() ? sys::open_process_mappings : refuse};
+  OwnMappings mappings_{GetParam() ? sys::open_process_mappings : refuse<Code::unsupported>};
+  ReadOnlyMemory memory_{mappings_};
 };
 
 TEST_P(ReadOnlyMemoryTest, holds_what_cannot_be_written_at_all) {
@@ -61,6 +67,24 @@ TEST_P(ReadOnlyMemoryTest, nothing_is_opened_by_a_question) {
   EXPECT_FALSE(memory_.holds(pages(0, 8)));
   memory_.open_for(pages(0, 8));
   EXPECT_TRUE(memory_.holds(pages(0, 8)));
+}
+
+// Four system calls of a registration's five were for the file.
+TEST(OwnMappingsTest, file_is_opened_once_unless_that_failed) {
+  OwnMappings own;
+  const sys::Fd* const file = own.file();
+  EXPECT_EQ(own.file(), file);
+  EXPECT_EQ(file != nullptr, sys::open_process_mappings(::getpid()).ok());
+
+  times_refused = 0;
+  OwnMappings old(refuse<Code::unsupported>);
+  EXPECT_EQ(old.file(), nullptr);
+  EXPECT_EQ(old.file(), nullptr);
+  EXPECT_EQ(times_refused, 1) << "the kernel stays as old as it is";
+  OwnMappings crowded(refuse<Code::exhausted>);
+  EXPECT_EQ(crowded.file(), nullptr);
+  EXPECT_EQ(crowded.file(), nullptr);
+  EXPECT_EQ(times_refused, 3) << "descriptors come free";
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, ReadOnlyMemoryTest, ::testing::Bool());

@@ -24,7 +24,7 @@ Result<std::vector<memory::Registration>> Registrations::add(
     std::span<memory::SharedRegion> regions, const memory::RegisterOptions& options) {
   std::vector<memory::Registration> made;  // and what is in it when one fails goes with it
   made.reserve(regions.size());
-  ReadOnlyMemory read_only;
+  ReadOnlyMemory read_only(mappings_);
   for (const memory::SharedRegion& region : regions) read_only.open_for(region->descriptor());
   while (!regions.empty()) {
     const std::size_t count = std::min(regions.size(), kTogether);

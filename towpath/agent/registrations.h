@@ -136,6 +136,7 @@ class Registrations {
   const AgentContext& context_;
   const BackendSet& backends_;
   ProgressEngine& engine_;
+  OwnMappings mappings_;
 
   mutable run::Mutex mutex_;
   RegionIndex regions_ TOWPATH_GUARDED_BY(mutex_);
