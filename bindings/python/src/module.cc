@@ -9,9 +9,9 @@
 #include "bindings/python/src/descriptors.h"
 #include "bindings/python/src/keyed.h"
 #include "bindings/python/src/memory.h"
+#include "bindings/python/src/nixl_agent.h"
 #include "bindings/python/src/nixl_handles.h"
 #include "bindings/python/src/nixl_lists.h"
-#include "bindings/python/src/nixl_transfers.h"
 #include "bindings/python/src/policy.h"
 #include "bindings/python/src/transfer.h"
 
@@ -40,7 +40,7 @@ PYBIND11_MODULE(_towpath, module) {
   bind_agent(module);
   bind_awaiting(module);
   bind_nixl_handles(module);
-  bind_nixl_transfers(module);
+  bind_nixl_agent(module);
   bind_connector(module);
   bind_keyed(module);
   bind_policy(module);

@@ -1,9 +1,9 @@
-// Methods of towpath.nixl that engines call for every transfer, without pybind11 between: it looks
+// Methods of towpath.nixl that engines call again and again, without pybind11 between: it looks
 // up overloads, and types by their names, at each call, and that took longer than the small
 // transfers themselves.
 //
 //   static constexpr Signature kPost{"postXferReq", {"handle", "notif_msg"}, 1};
-//   add_method<kPost, &NixlTransfers::post>(type, "...");
+//   add_method<kPost, &NixlAgent::post>(type, "...");
 //
 // Failures of the library leave as NIXL's exceptions.
 // Thread: with the interpreter's lock.

@@ -222,12 +222,14 @@ MemoryKind kind_of_segment(py::handle segment) {
 
 // By the type itself: pybind11 looks its types up by their names, twice for each question, and that
 // is a tenth of what a short transfer takes to make.
-const XferList* as_xfer_list(py::handle source) {
-  static auto* const kType =
-      reinterpret_cast<PyTypeObject*>(py::type::of<XferList>().release().ptr());
+template <typename List>
+const List* as_list(py::handle source) {
+  static auto* const kType = reinterpret_cast<PyTypeObject*>(py::type::of<List>().release().ptr());
   if (PyObject_TypeCheck(source.ptr(), kType) == 0) return nullptr;
-  return value_of<XferList>(source.ptr());
+  return value_of<List>(source.ptr());
 }
+template const XferList* as_list(py::handle source);
+template const RegList* as_list(py::handle source);
 
 void bind_nixl_lists(py::module_& module) {
   bind<XferList>(module, "nixlXferDList", "Tuples (address, length, device) of one memory type.");

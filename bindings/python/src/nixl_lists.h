@@ -67,8 +67,9 @@ struct RemoteList {
   Items<Item> items;
 };
 
-/// Null: `source` is no such list, or one that was never made.
-const XferList* as_xfer_list(py::handle source);
+/// Null: `source` is no such list, or one that was never made. Of XferList and RegList.
+template <typename List>
+const List* as_list(py::handle source);
 
 /// Of a nixl_mem_t, or its number. Raises TypeError, ValueError, OverflowError.
 MemoryKind kind_of_segment(py::handle segment);

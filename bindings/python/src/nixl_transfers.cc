@@ -1,5 +1,3 @@
-#include "bindings/python/src/nixl_transfers.h"
-
 #include <optional>
 #include <utility>
 #include <vector>
@@ -10,6 +8,7 @@
 #include <towpath/compat/nixl/release.h>
 #include <towpath/core/format.h>
 
+#include "bindings/python/src/nixl_agent.h"
 #include "bindings/python/src/nixl_handles.h"
 #include "bindings/python/src/nixl_lists.h"
 #include "bindings/python/src/tables.h"
@@ -27,27 +26,9 @@ TransferOp to_op(py::handle number) {
   return op == 0 ? TransferOp::read : TransferOp::write;
 }
 
-[[noreturn]] void no_such(const char* what, std::uint64_t handle) {
-  raise(error(Code::invalid_argument, cat("no ", what, " has the handle ", handle),
-              "use one that was given, and not released"));
-}
-
 /// The handles of backends that are asked for. Null: any will do.
 py::object backends_of(const Given& given, std::size_t backends) {
   return given.has(backends) ? py::object(py::tuple(given.object(backends))) : py::object();
-}
-
-std::vector<std::string> types_of(const Given& given, const py::object& backends) {
-  return py::cast<std::vector<std::string>>(given.self().attr("_types")(backends));
-}
-
-/// What is asked for with a transfer, but for the indices.
-agent::TransferOptions options_of(const Given& given, std::size_t message,
-                                  const py::object& backends) {
-  agent::TransferOptions options;
-  if (given.has(message)) options.notification = py::cast<Blob>(given[message]).value;
-  if (backends) options.backends = types_of(given, backends);
-  return options;
 }
 
 /// Where no backend can move the bytes NIXL finds none.
@@ -71,7 +52,12 @@ std::size_t count_of(py::handle indices) {
 
 }  // namespace
 
-NixlTransfers::NixlTransfers(py::object agent)
+void no_such(const char* what, std::uint64_t handle) {
+  raise(error(Code::invalid_argument, cat("no ", what, " has the handle ", handle),
+              "use one that was given, and not released"));
+}
+
+NixlAgent::NixlAgent(py::object agent)
     : owner_(std::move(agent)),
       agent_(py::cast<PyAgent&>(owner_)),
       success_(names().attr("nixl_status_t").attr("NIXL_SUCCESS")),
@@ -85,14 +71,14 @@ constexpr Signature kPrepare{"prepXferDlist", {"agent_name", "descs", "backend"}
 constexpr Signature kPrepareOwn{"prepXferDlist", {"descs", "backend"}, 1};
 constexpr Signature kPrepareTable{
     "prepXferDlist", {"agent_name", "mem_type", "descs", "backend"}, 3};
-py::object NixlTransfers::prepare(const Call& call) {
+py::object NixlAgent::prepare(const Call& call) {
   if (call.count > 1 ? PyLong_Check(call.arguments[1]) : call.has_name("mem_type")) {
     const Given given(kPrepareTable, call);
     const MemoryKind kind = kind_of_segment(given[1]);
     return add(py::cast<Name>(given[0]), Side(strided_descriptors(kind, given[2])),
                backends_of(given, 3));
   }
-  if (call.count > 0 && as_xfer_list(call.arguments[0]) != nullptr) {
+  if (call.count > 0 && as_list<XferList>(call.arguments[0]) != nullptr) {
     const Given given(kPrepareOwn, call);
     return add(Name{}, Side(given.object(0)), backends_of(given, 1));
   }
@@ -100,7 +86,7 @@ py::object NixlTransfers::prepare(const Call& call) {
   return add(py::cast<Name>(given[0]), Side(given.object(1)), backends_of(given, 2));
 }
 
-py::object NixlTransfers::add(const Name& peer, const Side& side, py::object backends) {
+py::object NixlAgent::add(const Name& peer, const Side& side, py::object backends) {
   agent::PreparedList list = agent_.ask([&](Agent& agent) {
     return peer.value.empty() ? side.prepare(agent) : side.prepare(agent, peer);
   });
@@ -108,12 +94,12 @@ py::object NixlTransfers::add(const Name& peer, const Side& side, py::object bac
 }
 
 constexpr Signature kReleaseList{"releasedDlistH", {"handle"}, 1};
-py::object NixlTransfers::release_list(const Given& given) {
+py::object NixlAgent::release_list(const Given& given) {
   if (auto taken = lists_.take(handle_number(given[0]))) taken->list.release();
   return success_;
 }
 
-NixlTransfers::Part NixlTransfers::part(py::handle handle, py::handle indices) const {
+NixlAgent::Part NixlAgent::part(py::handle handle, py::handle indices) const {
   const std::uint64_t number = handle_number(handle);
   Indices wanted(indices);
   if (const List* const found = lists_.find(number))
@@ -127,9 +113,9 @@ NixlTransfers::Part NixlTransfers::part(py::handle handle, py::handle indices) c
 // ---- memory views
 
 constexpr Signature kPrepareView{"prepMemView", {"dlist", "backends"}, 1};
-py::object NixlTransfers::prepare_view(const Given& given) {
+py::object NixlAgent::prepare_view(const Given& given) {
   nixl::MemoryView view = [&] {
-    if (const XferList* const own = as_xfer_list(given[0])) {
+    if (const XferList* const own = as_list<XferList>(given[0])) {
       const auto items = own->items.get();
       return agent_.ask([&](Agent& agent) {
         return nixl::MemoryView::of_own(agent, {own->kind, *items});
@@ -150,7 +136,7 @@ py::object NixlTransfers::prepare_view(const Given& given) {
 }
 
 constexpr Signature kReleaseView{"releaseMemView", {"mvh"}, 1};
-py::object NixlTransfers::release_view(const Given& given) {
+py::object NixlAgent::release_view(const Given& given) {
   const std::uint64_t number = handle_number(given[0]);
   if ((number & kViewBit) == 0 || !views_.take(number & ~kViewBit)) no_such("memory view", number);
   return py::none();
@@ -158,7 +144,15 @@ py::object NixlTransfers::release_view(const Given& given) {
 
 // ---- making transfers
 
-py::object NixlTransfers::add(agent::Transfer made, py::object backends) {
+agent::TransferOptions NixlAgent::options_of(const Given& given, std::size_t message,
+                                             const py::object& backends) const {
+  agent::TransferOptions options;
+  if (given.has(message)) options.notification = py::cast<Blob>(given[message]).value;
+  if (backends) options.backends = types_of(backends);
+  return options;
+}
+
+py::object NixlAgent::add(agent::Transfer made, py::object backends) {
   return py::int_(requests_.add({PyTransfer(std::move(made)), std::move(backends)}));
 }
 
@@ -166,7 +160,7 @@ constexpr Signature kMake{"makeXferReq",
                           {"operation", "local_side", "local_indices", "remote_side",
                            "remote_indices", "notif_msg", "backend", "skip_desc_merg"},
                           5};
-py::object NixlTransfers::make(const Given& given) {
+py::object NixlAgent::make(const Given& given) {
   const TransferOp op = to_op(given[0]);
   const std::size_t here = count_of(given[2]);
   const std::size_t there = count_of(given[4]);
@@ -192,7 +186,7 @@ constexpr Signature kCreate{
     "createXferReq",
     {"operation", "local_descs", "remote_descs", "remote_agent", "notif_msg", "backend"},
     4};
-py::object NixlTransfers::create(const Given& given) {
+py::object NixlAgent::create(const Given& given) {
   const TransferOp op = to_op(given[0]);
   const Side local(given.object(1));
   const Side remote(given.object(2));
@@ -207,7 +201,7 @@ py::object NixlTransfers::create(const Given& given) {
 
 // ---- what becomes of them
 
-std::shared_ptr<agent::Transfer> NixlTransfers::transfer(py::handle handle) const {
+std::shared_ptr<agent::Transfer> NixlAgent::transfer(py::handle handle) const {
   const std::uint64_t number = handle_number(handle);
   const Request* const found = requests_.find(number);
   if (found == nullptr) no_such("transfer", number);
@@ -215,7 +209,7 @@ std::shared_ptr<agent::Transfer> NixlTransfers::transfer(py::handle handle) cons
 }
 
 constexpr Signature kPost{"postXferReq", {"reqh", "notif_msg"}, 1};
-py::object NixlTransfers::post(const Given& given) {
+py::object NixlAgent::post(const Given& given) {
   agent_.check_open();
   Blob message;
   if (given.has(1)) message = py::cast<Blob>(given[1]);
@@ -224,7 +218,7 @@ py::object NixlTransfers::post(const Given& given) {
 }
 
 constexpr Signature kStatus{"getXferStatus", {"handle"}, 1};
-py::object NixlTransfers::status(const Given& given) {
+py::object NixlAgent::status(const Given& given) {
   agent_.check_open();
   const auto kept = transfer(given[0]);
   const std::optional<bool> done = look(agent_, *kept);
@@ -235,7 +229,7 @@ py::object NixlTransfers::status(const Given& given) {
 }
 
 constexpr Signature kRelease{"releaseXferReq", {"handle"}, 1};
-py::object NixlTransfers::release(const Given& given) {
+py::object NixlAgent::release(const Given& given) {
   const Request* const found = requests_.find(handle_number(given[0]));
   if (found != nullptr) {
     const auto transfer = found->transfer.get();  // another thread may release it meanwhile
@@ -246,32 +240,32 @@ py::object NixlTransfers::release(const Given& given) {
 }
 
 constexpr Signature kDrop{"dropXferReq", {"handle"}, 1};
-py::object NixlTransfers::drop(const Given& given) {
+py::object NixlAgent::drop(const Given& given) {
   if (auto taken = requests_.take(handle_number(given[0]))) taken->transfer.release();
   return success_;
 }
 
 constexpr Signature kTransferOf{"transfer_of", {"handle"}, 1};
-py::object NixlTransfers::transfer_of(const Given& given) {
+py::object NixlAgent::transfer_of(const Given& given) {
   return py::cast(std::make_unique<PyTransfer>(transfer(given[0])));
 }
 
 constexpr Signature kAskedOf{"asked_of", {"handle"}, 1};
-py::object NixlTransfers::asked_of(const Given& given) {
+py::object NixlAgent::asked_of(const Given& given) {
   const Request* const found = requests_.find(handle_number(given[0]));
   return found != nullptr && found->backends ? found->backends : py::tuple();
 }
 
 // ---- notifications
 
-void NixlTransfers::check_notifications(const Given& given, std::size_t backends) const {
+void NixlAgent::check_notifications(const Given& given, std::size_t backends) const {
   if (!given.has(backends)) return;
-  const std::vector<std::string> types = types_of(given, given.object(backends));
+  const std::vector<std::string> types = types_of(given.object(backends));
   agent_.report([&](Agent& agent) { return nixl::check_notifications(agent, types); });
 }
 
 constexpr Signature kNotifications{"getNotifs", {"notif_map", "backends"}, 0};
-py::object NixlTransfers::notifications(const Given& given) {
+py::object NixlAgent::notifications(const Given& given) {
   check_notifications(given, 1);
   // Who asks helps, as in post().
   const auto come = agent_.call([](Agent& agent) {
@@ -292,7 +286,7 @@ py::object NixlTransfers::notifications(const Given& given) {
 }
 
 constexpr Signature kNotify{"genNotif", {"remote_agent", "msg", "backends"}, 2};
-py::object NixlTransfers::notify(const Given& given) {
+py::object NixlAgent::notify(const Given& given) {
   const auto peer = py::cast<Name>(given[0]);
   const auto message = py::cast<Blob>(given[1]);
   check_notifications(given, 2);
@@ -300,11 +294,12 @@ py::object NixlTransfers::notify(const Given& given) {
   return success_;
 }
 
-void bind_nixl_transfers(py::module_& module) {
-  using Self = NixlTransfers;
-  py::class_<Self> type(module, "NixlTransfers",
-                        "Transfers and notifications of an agent, as nixlAgent has them.");
+void bind_nixl_agent(py::module_& module) {
+  using Self = NixlAgent;
+  py::class_<Self> type(module, "NixlAgent",
+                        "Memory, transfers and notifications of an agent, as nixlAgent has them.");
   type.def(py::init<py::object>(), py::arg("agent"));
+  bind_nixl_registering(type);
   add_method<Self, kPrepare, &Self::prepare>(type, "One side of transfers, looked up.");
   add_method<Self, kReleaseList, &Self::release_list>(type, "Again is harmless.");
   add_method<Self, kPrepareView, &Self::prepare_view>(

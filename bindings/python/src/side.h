@@ -20,7 +20,7 @@ namespace towpath::python {
 class Side {
  public:
   explicit Side(const py::object& source) {
-    if (const XferList* const list = as_xfer_list(source)) {
+    if (const XferList* const list = as_list<XferList>(source)) {
       kind_ = list->kind;
       plain_ = list->items.get();
     } else {

@@ -5,7 +5,6 @@ hint in them. Every call that may wait gives up the interpreter's lock (it happe
 extension).
 """
 import datetime
-import itertools
 
 from towpath import _towpath, errors
 from towpath._towpath import nixlRegDList, nixlRemoteDList, nixlXferDList
@@ -86,25 +85,8 @@ def _segment_names(kinds):
     return sorted({_SEGMENT[kind].name for kind in kinds})
 
 
-class _Handles(dict):
-    """Integers for objects. Thread: any."""
-
-    def __init__(self, what):
-        self._what = what
-        self.next = itertools.count(1).__next__
-
-    def add(self, thing):
-        handle = self.next()
-        self[handle] = thing
-        return handle
-
-    def __missing__(self, handle):
-        raise nixlInvalidParamError(
-            f"NIXL_ERR_INVALID_PARAM: no {self._what} has the handle {handle!r}")
-
-
-class nixlAgent(_towpath.NixlTransfers):
-    """One end of transfers, with NIXL's methods; those that are called for each transfer are the base's."""
+class nixlAgent(_towpath.NixlAgent):
+    """One end of transfers, with NIXL's methods; those that are called again and again are the base's."""
 
     def __init__(self, name, config=None):
         config = config or nixlAgentConfig()
@@ -120,7 +102,7 @@ class nixlAgent(_towpath.NixlTransfers):
                                          telemetry=bool(config.captureTelemetry))
             self._captures = self._agent.telemetry is not None
         super().__init__(self._agent)
-        self._backends = _Handles("backend")
+        self._backends = {}  # handles, by name
         with translated:
             self._metadata = Metadata(self._agent, config)
 
@@ -136,48 +118,13 @@ class nixlAgent(_towpath.NixlTransfers):
 
     def createBackend(self, name, params=None):
         with translated:
-            return self._backends.add(self._agent.create_nixl_backend(name, dict(params or {})))
+            known = self._agent.create_nixl_backend(name, dict(params or {}))
+        handle = self._backends[known["name"]] = self.add_backend(known)
+        return handle
 
     def getBackendParams(self, backend):
-        known = self._backends[backend]
+        known = self.backend_of(backend)
         return dict(known["params"]), _segment_names(known["kinds"])
-
-    def _types(self, backends):
-        """What may move the bytes for these: UCX is two, of which shared memory comes first."""
-        if not backends:
-            return []
-        types = (type for handle in backends for type in self._backends[handle]["types"])
-        return list(dict.fromkeys(types))
-
-    # ---- memory
-
-    def registerMem(self, descs, backends=()):
-        """All of the list or nothing, with each of `backends`; with none named, with those that take it."""
-        takers = [(handle, self._backends[handle]["types"]) for handle in self._asked(descs, backends)]
-        with _status.registering:
-            self._agent.register_nixl_list(descs, takers, bool(backends))
-        return nixl_status_t.NIXL_SUCCESS
-
-    def deregisterMem(self, descs, backends=()):
-        """Exact matches only; when one is missing, nothing is taken back. From each of `backends`, and the others
-        keep it; with none named, from all that have it."""
-        with translated:
-            self._agent.deregister_nixl_list(descs, self._asked(descs, backends), bool(backends))
-        return nixl_status_t.NIXL_SUCCESS
-
-    def _asked(self, descs, backends):
-        """Handles: these, each once, else of all that take the memory. Raises for one of no backend."""
-        if backends:
-            return [handle for handle in dict.fromkeys(backends) if self._backends[handle]]
-        kind = getattr(descs, "kind", None)
-        return [handle for handle, known in self._backends.items() if kind in known["kinds"]]
-
-    def queryMem(self, descs, backend):
-        """For each descriptor a dict, or None where there is nothing."""
-        if not isinstance(backend, int):
-            raise TypeError(f"backend must be one handle, not {backend!r}")
-        with translated:
-            return self._agent.query_nixl_list(self._backends[backend]["type"], descs)
 
     # ---- connections and metadata
 
@@ -186,7 +133,7 @@ class nixlAgent(_towpath.NixlTransfers):
         if remote_agent == self._agent.name:
             return nixl_status_t.NIXL_SUCCESS
         peer = self._peer(remote_agent)
-        wanted = set(self._types(backends)) or set(peer["backends"])
+        wanted = set(self.types_of(backends)) or set(peer["backends"])
         if peer["lost"]:
             raise nixlRemoteDisconnectError(
                 f"NIXL_ERR_REMOTE_DISCONNECT: {remote_agent}: {peer['lost_why']}")
@@ -201,10 +148,6 @@ class nixlAgent(_towpath.NixlTransfers):
             if peer["name"] == name:
                 return peer
         raise nixlNotFoundError(f"NIXL_ERR_NOT_FOUND: no peer called {name!r} is known")
-
-    def getLocalMD(self):
-        with translated:
-            return self._agent.metadata()
 
     def getLocalPartialMD(self, descs, inc_conn_info=False, backends=()):
         del backends  # metadata reports all ways; the peer chooses among them
@@ -279,11 +222,10 @@ class nixlAgent(_towpath.NixlTransfers):
     def queryXferBackend(self, handle):
         """The handle of the backend that moves it: of those that were asked for, if any were."""
         transfer = self.transfer_of(handle)
-        asked = [self._backends[backend]["name"] for backend in self.asked_of(handle)]
+        asked = [self.backend_of(backend)["name"] for backend in self.asked_of(handle)]
         served = self._agent.nixl_backend_of(transfer.backend, asked)
-        for backend, known in self._backends.items():
-            if known["name"] == served:
-                return backend
+        if served in self._backends:
+            return self._backends[served]
         raise nixlNotFoundError(f"NIXL_ERR_NOT_FOUND: {transfer.backend} serves no backend "
                                 "of this agent")
 

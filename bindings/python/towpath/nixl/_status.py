@@ -139,13 +139,9 @@ EXCEPTIONS = {
 }
 
 
-# The same where backends are asked to take memory: what none of those asked can take is refused by them.
-OF_REGISTERING = EXCEPTIONS | {"unsupported": nixlBackendError}
-
-
-def translate(error, exceptions=EXCEPTIONS):
+def translate(error):
     """NIXL's exception for a towpath.Error: its name in front, and all that the error says."""
-    kind = exceptions.get(error.code, nixlUnknownError)
+    kind = EXCEPTIONS.get(error.code, nixlUnknownError)
     translated = kind(f"{kind.status.name}: {error}")
     translated.code, translated.hint = error.code, error.hint
     return translated
@@ -161,17 +157,13 @@ def caused_by(error):
 class translated:
     """`with translated:` failures of the library leave as NIXL's exceptions."""
 
-    def __init__(self, exceptions=EXCEPTIONS):
-        self._exceptions = exceptions
-
     def __enter__(self):
         return self
 
     def __exit__(self, kind, error, trace):
         if isinstance(error, errors.Error):
-            raise translate(error, self._exceptions) from error
+            raise translate(error) from error
         return False
 
 
-registering = translated(OF_REGISTERING)
 translated = translated()
