@@ -38,7 +38,8 @@ py::tuple four(py::handle source, const char* what) {
 }
 
 Descriptor first_three(const py::tuple& tuple) {
-  return {to_u64(tuple[0].ptr()), to_u64(tuple[1].ptr()), to_u64(tuple[2].ptr())};
+  const auto number = [&](Py_ssize_t i) { return to_u64(PyTuple_GET_ITEM(tuple.ptr(), i)); };
+  return {number(0), number(1), number(2)};
 }
 
 void read(py::handle source, Descriptor& item) { item = to_descriptor(source); }
@@ -81,10 +82,9 @@ std::unique_ptr<List> make(const py::object& segment, const py::object& items) {
   } else if (auto table = descriptors_of_buffer(items)) {
     take(*std::move(table), into);
   } else {
-    if (const Py_ssize_t hint = PyObject_LengthHint(items.ptr(), 0); hint > 0)
-      into.reserve(static_cast<std::size_t>(hint));
-    PyErr_Clear();  // a hint that cannot be had is none
-    for (const py::handle item : items) read(item, into.emplace_back());
+    const Sequence sequence(items, "descriptors are tuples, or a table of them");
+    into.reserve(sequence.size());
+    for (std::size_t i = 0; i < sequence.size(); ++i) read(sequence[i], into.emplace_back());
   }
   return list;
 }

@@ -145,14 +145,11 @@ std::vector<std::uint32_t> indices_of(const Table& table) {
   return indices;
 }
 
+bool is_plain(PyObject* tuple, Py_ssize_t index) {
+  return PyLong_CheckExact(PyTuple_GET_ITEM(tuple, index)) != 0;
+}
 std::uint64_t item(PyObject* tuple, Py_ssize_t index) {
   return to_u64(PyTuple_GET_ITEM(tuple, index));
-}
-
-py::object fast_sequence(py::handle source, const char* otherwise) {
-  PyObject* const sequence = PySequence_Fast(source.ptr(), otherwise);
-  if (sequence == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(sequence);
 }
 
 constexpr Py_ssize_t kStridedColumns = 5;
@@ -191,6 +188,10 @@ bool continues(const StridedDescriptor& run, const Descriptor& next) {
 Descriptor to_descriptor(py::handle source) {
   if (!PyTuple_Check(source.ptr()) || PyTuple_GET_SIZE(source.ptr()) != kColumns)
     throw py::type_error("a descriptor is a tuple (address, length, device)");
+  // Which other numbers' code may take out of where it stands.
+  const bool runs_code =
+      !is_plain(source.ptr(), 0) || !is_plain(source.ptr(), 1) || !is_plain(source.ptr(), 2);
+  const auto kept = runs_code ? py::reinterpret_borrow<py::object>(source) : py::object();
   return {item(source.ptr(), 0), item(source.ptr(), 1), item(source.ptr(), 2)};
 }
 
@@ -232,15 +233,12 @@ DescriptorList strided_descriptors(MemoryKind kind, py::handle source) {
 
 std::vector<Descriptor> to_descriptors(py::handle source) {
   if (auto table = descriptors_of_buffer(source)) return *std::move(table);
-  const py::object sequence =
-      fast_sequence(source, "descriptors are tuples (address, length, device), or a table of them");
+  const Sequence sequence(source,
+                          "descriptors are tuples (address, length, device), or a table of them");
   std::vector<Descriptor> descriptors;
-  // Asked anew each time: reading a number may run code that changes the list.
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.ptr()); ++i) {
-    const auto tuple =
-        py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(sequence.ptr(), i));
-    descriptors.push_back(to_descriptor(tuple));
-  }
+  descriptors.reserve(sequence.size());
+  for (std::size_t i = 0; i < sequence.size(); ++i)
+    descriptors.push_back(to_descriptor(sequence[i]));
   return descriptors;
 }
 
@@ -279,10 +277,11 @@ Indices::Indices(py::handle source) {
   if (const auto table = Table::of(source)) {
     indices_ = indices_of(*table);
   } else {
-    const py::object sequence =
-        fast_sequence(source, "indices are a range, a sequence of integers, or a table of them");
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.ptr()); ++i)
-      indices_.push_back(to_index(to_u64(PySequence_Fast_GET_ITEM(sequence.ptr(), i))));
+    const Sequence sequence(source,
+                            "indices are a range, a sequence of integers, or a table of them");
+    indices_.reserve(sequence.size());
+    for (std::size_t i = 0; i < sequence.size(); ++i)
+      indices_.push_back(to_index(to_u64(sequence[i].ptr())));
   }
   count_ = indices_.size();
 }

@@ -5,6 +5,7 @@
 // Thread: with the interpreter's lock.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -18,6 +19,27 @@
 namespace towpath::python {
 
 namespace py = pybind11;
+
+/// The items of what can be iterated. Its size is to be asked anew each time: reading a number may
+/// run code that changes a list.
+class Sequence {
+ public:
+  /// Raises TypeError, with this text.
+  Sequence(py::handle source, const char* otherwise)
+      : items_(py::reinterpret_steal<py::object>(PySequence_Fast(source.ptr(), otherwise))) {
+    if (!items_) throw py::error_already_set();
+  }
+  std::size_t size() const noexcept {
+    return static_cast<std::size_t>(PySequence_Fast_GET_SIZE(items_.ptr()));
+  }
+  /// Borrowed.
+  py::handle operator[](std::size_t index) const noexcept {
+    return PySequence_Fast_GET_ITEM(items_.ptr(), static_cast<Py_ssize_t>(index));
+  }
+
+ private:
+  py::object items_;
+};
 
 /// Tuples (address, length, device), or a table of N rows and these 3 columns, of 64-bit integers.
 /// Raises TypeError, ValueError, OverflowError.

@@ -200,14 +200,14 @@ class nixl_agent:
         return self._addresses(nixlBind.nixlRemoteDList, descs, mem_type)
 
     def _make(self, kind, descs, mem_type, columns):
+        if self._are_tuples(descs, columns):
+            return self._addresses(kind, descs, mem_type)
         if self._is_table(descs):
             if descs.shape[1] == 3:
                 return self._addresses(kind, descs, mem_type)
             logger.error("a table of %d columns; one of descriptors has 3: address, length, device",
                          descs.shape[1])
             return None
-        if self._are_tuples(descs, columns):
-            return self._addresses(kind, descs, mem_type)
         memories = descs if isinstance(descs, (list, tuple)) else [descs]
         if not all(getattr(memory, "is_contiguous", lambda: True)() for memory in memories):
             logger.error("a tensor must be contiguous")
