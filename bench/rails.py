@@ -38,8 +38,8 @@ class Network:
                 run("ip", "-n", name, "link", "set", f"{device}{rail}", "up")
 
     def shape(self, rail, mbit, verb="replace"):
-        """To so many megabits a second, both ways; what waits is at most some milliseconds of it."""
-        burst = max(32 * 1024, int(mbit * 1e6 / 8 * 0.001))
+        """To so many megabits a second, both ways; at once go at most what it carries in a millisecond, or two packets."""
+        burst = max(4 * 1024, int(mbit * 1e6 / 8 * 0.001))
         for name, device in (HERE, "va"), (THERE, "vb"):
             run("tc", "-n", name, "qdisc", verb, "dev", f"{device}{rail}", "root", "tbf", "rate", f"{mbit}mbit", "burst", str(burst), "latency", "20ms")
 

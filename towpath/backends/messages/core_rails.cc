@@ -23,10 +23,10 @@ using std::chrono::milliseconds;
 namespace {
 
 /// How often rails are compared.
-constexpr Duration kTick = milliseconds(4);
+constexpr Duration kTick = milliseconds(2);
 /// For which a rail may be without an answer while others have some, besides the time that it
 /// usually takes for what it has under way, so many times; and if that is not known.
-constexpr Duration kGrace = milliseconds(8);
+constexpr Duration kGrace = milliseconds(4);
 constexpr int kUsualTimes = 3;
 constexpr Duration kGraceOfUnknown = milliseconds(100);
 

@@ -193,7 +193,7 @@ TEST_P(MessageRailsTest, owner_places_nothing_behind_its_answer_to_a_fence) {
       if (head[4] == static_cast<std::byte>(FrameKind::fence)) fenced = pair_->far.pool;
     };
     pair_->network.moved.clear();
-    pair_->far.backend->progress();
+    for (int turn = 0; turn < 4 && !fenced; ++turn) pair_->far.backend->progress();
     pair_->network.after_head = nullptr;
     if (fenced) {
       ++checked;
