@@ -21,6 +21,9 @@ function(towpath_module name)
   set_target_properties(${library} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)  # each compiles alone
   target_compile_features(${library} PUBLIC cxx_std_20)  # of those that include its headers too
   target_link_libraries(${library} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_LIBRARIES})
+  if(arg_PUBLIC)
+    add_dependencies(verify_public_headers ${library}_verify_interface_header_sets)
+  endif()
   if(arg_INTERNAL)  # verified too, and never installed
     add_library(${library}_internal INTERFACE)
     target_sources(${library}_internal INTERFACE FILE_SET HEADERS BASE_DIRS ${towpath_SOURCE_DIR} FILES ${arg_INTERNAL})
@@ -53,6 +56,9 @@ function(towpath_test name)
   add_executable(${name} ${arg_SOURCES})
   target_compile_options(${name} PRIVATE -O0)  # half the time to compile; the library that is tested stays as it is
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest GTest::gtest_main)
+  if(arg_LABELS MATCHES "^(unit|conformance)")
+    add_dependencies(units ${name})
+  endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS "${arg_LABELS} case" TIMEOUT ${arg_TIMEOUT})
   math(EXPR timeout "4 * ${arg_TIMEOUT}")
@@ -125,6 +131,7 @@ function(towpath_fuzz name)
   towpath_seen_by_fuzzer(${tried})
   add_executable(${name}_seeds)
   target_link_libraries(${name}_seeds PRIVATE ${tried} fuzz_seeds_main)
+  add_dependencies(units ${name}_seeds)
   add_test(NAME ${name}.seeds COMMAND ${name}_seeds ${towpath_SOURCE_DIR}/tests/fuzz/corpus/${name})
   set_tests_properties(${name}.seeds PROPERTIES LABELS fuzz TIMEOUT 120)
   if(TOWPATH_FUZZ)

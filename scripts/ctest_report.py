@@ -1,10 +1,10 @@
-"""What a report of ctest in JUnit's format says that ctest itself does not: for ./dev."""
+"""What reports of ctest say that ctest itself does not: for ./dev."""
 import re
 import xml.etree.ElementTree as ElementTree
 
 
 def cases_of(report):
-    """Of a report that ctest may not have written."""
+    """Of a report in JUnit's format that ctest may not have written."""
     return ElementTree.parse(report).iter("testcase") if report.exists() else ()
 
 

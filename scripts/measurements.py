@@ -1,4 +1,5 @@
 """The measurements of bench/ for `./dev bench`: which scripts there are beside the programs, and which options each has."""
+import re
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
@@ -7,6 +8,13 @@ BENCH = Path(__file__).resolve().parent.parent / "bench"
 SCRIPTS = {"nixl": (["towpath_python_package"], ["--ours", "build/release/python", "--work", "build/nixl"]),
            "oshmem": (["openshmem", "towpath_command"], ["--ours", "build/release", "--work", "build/oshmem"]),
            "rails": (["towpath_python_package"], ["--ours", "build/release/python"])}
+
+
+def chosen(name):
+    """Programs and scripts with this in their name; no script unless one is named."""
+    declared = re.findall(r"^towpath_bench\((\w+)", (BENCH / "CMakeLists.txt").read_text(), re.M)
+    return (sorted(program for program in declared if name in program),
+            [script for script in sorted(SCRIPTS) if name and name in script])
 
 
 def unknown_option(names, options):

@@ -20,13 +20,15 @@ inline void __lsan_enable() {}
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <towpath/core/testing/seeds.h>
+
 namespace towpath::conformance {
 namespace {
 
 using backend::Notifications;
 using backend::Quiescence;
 
-constexpr std::uint64_t kSeeds = 400;
+constexpr std::uint64_t kSeeds = seeds_of(400);
 
 // A seed may break the program itself; then the handler says which it was.
 char running[32] = "seed none\n";

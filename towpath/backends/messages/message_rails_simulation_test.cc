@@ -9,6 +9,7 @@
 
 #include <towpath/backends/messages/message_rails_fixture.h>
 #include <towpath/core/format.h>
+#include <towpath/core/testing/seeds.h>
 
 namespace towpath::backends::messages {
 namespace {
@@ -196,7 +197,7 @@ void simulate(std::uint64_t first_seed, std::uint64_t count) {
 
 // --gtest_repeat=400 goes on where it was: a hundred thousand seeds, in half an hour.
 TEST(RailSimulationTest, no_wrong_byte_no_late_one_and_no_hang) {
-  constexpr std::uint64_t kSeeds = 250;
+  constexpr std::uint64_t kSeeds = seeds_of(250);
   static std::uint64_t first_seed = 1;
   simulate(std::exchange(first_seed, first_seed + kSeeds), kSeeds);
 }

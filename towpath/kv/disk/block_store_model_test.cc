@@ -30,6 +30,7 @@
 #include <gtest/gtest.h>
 
 #include <towpath/core/format.h>
+#include <towpath/core/testing/seeds.h>
 #include <towpath/kv/disk/drive_files.h>
 #include <towpath/kv/disk/store_fixture.h>
 #include <towpath/sys/memory_file_system.h>
@@ -298,9 +299,9 @@ class StoreSimulation {
 };
 
 /// --gtest_repeat=100 goes on where it was: 20,000 seeds in files, as `./dev soak` has it.
-void simulate(const StoreKind& kind, std::uint64_t& first_seed, std::uint64_t count) {
+void simulate(const StoreKind& kind, std::uint64_t& first_seed, std::uint64_t usual) {
   const Versions versions(kind);
-  for (const std::uint64_t end = first_seed + count; first_seed < end; ++first_seed) {
+  for (const std::uint64_t end = first_seed + seeds_of(usual); first_seed < end; ++first_seed) {
     const std::string wrong = StoreSimulation(kind, versions, first_seed).run();
     ASSERT_TRUE(wrong.empty()) << wrong << "\nseed " << first_seed;
   }
