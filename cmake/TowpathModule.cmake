@@ -8,9 +8,10 @@
 #     LIBRARIES PkgConfig::uring   # what it needs from outside, never seen in its public headers
 #     TESTS fd_test.cc             # one executable per module: sys_test
 #     TEST_DEPENDS ...             # further modules or libraries that only the tests need
-#     LABELS unit)                 # of the tests; unit by default
+#     LABELS unit                  # of the tests; unit by default
+#     COST 1)                      # of the tests: what takes long is started first
 function(towpath_module name)
-  cmake_parse_arguments(arg "" "" "PUBLIC;INTERNAL;SOURCES;DEPENDS;LIBRARIES;TESTS;TEST_DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "COST" "PUBLIC;INTERNAL;SOURCES;DEPENDS;LIBRARIES;TESTS;TEST_DEPENDS;LABELS" ${ARGN})
   string(REPLACE "/" "_" target ${name})
   set(library towpath_${target})
   list(TRANSFORM arg_DEPENDS REPLACE "/" "_")
@@ -35,7 +36,7 @@ function(towpath_module name)
     towpath_seen_by_fuzzer(${library})
   endif()
   if(BUILD_TESTING AND arg_TESTS)
-    towpath_test(${target}_test SOURCES ${arg_TESTS} DEPENDS ${library} ${arg_TEST_DEPENDS} LABELS ${arg_LABELS})
+    towpath_test(${target}_test SOURCES ${arg_TESTS} DEPENDS ${library} ${arg_TEST_DEPENDS} LABELS ${arg_LABELS} COST ${arg_COST})
   endif()
 endfunction()
 
@@ -43,7 +44,7 @@ endfunction()
 # for whoever chooses or repeats tests; all of them in one process are another (`unit whole`), for whoever runs
 # everything: 2,300 times a program, and a store for each case that speaks to one, cost more than the cases do.
 function(towpath_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT;COST" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT BUILD_TESTING)
     return()
   endif()
@@ -63,7 +64,7 @@ function(towpath_test name)
                        PROPERTIES LABELS "${arg_LABELS} case" TIMEOUT ${arg_TIMEOUT})
   math(EXPR timeout "4 * ${arg_TIMEOUT}")
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS} whole" TIMEOUT ${timeout})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS} whole" TIMEOUT ${timeout} COST "${arg_COST}")
 endfunction()
 
 # What pkg-config says of an installed library, from NAME.pc.in; the folder of it all may be moved. Each folder in it may
