@@ -10,6 +10,7 @@
 #     TEST_DEPENDS ...             # further modules or libraries that only the tests need
 #     LABELS unit                  # of the tests; unit by default
 #     COST 1)                      # of the tests: what takes long is started first
+add_custom_target(towpath_public_headers)  # each compiled alone: ./dev check --public-headers
 function(towpath_module name)
   cmake_parse_arguments(arg "" "COST" "PUBLIC;INTERNAL;SOURCES;DEPENDS;LIBRARIES;TESTS;TEST_DEPENDS;LABELS" ${ARGN})
   string(REPLACE "/" "_" target ${name})
@@ -23,7 +24,7 @@ function(towpath_module name)
   target_compile_features(${library} PUBLIC cxx_std_20)  # of those that include its headers too
   target_link_libraries(${library} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_LIBRARIES})
   if(arg_PUBLIC)
-    add_dependencies(verify_public_headers ${library}_verify_interface_header_sets)
+    add_dependencies(towpath_public_headers ${library}_verify_interface_header_sets)
   endif()
   if(arg_INTERNAL)  # verified too, and never installed
     add_library(${library}_internal INTERFACE)
@@ -43,6 +44,7 @@ endfunction()
 # A GoogleTest executable, with the labels given. Each case is a ctest entry of its own (labelled `unit case`),
 # for whoever chooses or repeats tests; all of them in one process are another (`unit whole`), for whoever runs
 # everything: 2,300 times a program, and a store for each case that speaks to one, cost more than the cases do.
+add_custom_target(towpath_units)  # programs that test modules, backends, and bytes from outside: ./dev asan --units
 function(towpath_test name)
   cmake_parse_arguments(arg "" "TIMEOUT;COST" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT BUILD_TESTING)
@@ -58,7 +60,7 @@ function(towpath_test name)
   target_compile_options(${name} PRIVATE -O0)  # half the time to compile; the library that is tested stays as it is
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest GTest::gtest_main)
   if(arg_LABELS MATCHES "^(unit|conformance)")
-    add_dependencies(units ${name})
+    add_dependencies(towpath_units ${name})
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS "${arg_LABELS} case" TIMEOUT ${arg_TIMEOUT})
@@ -111,19 +113,19 @@ function(towpath_c_door target map abi)
 endfunction()
 
 # A measurement of bench/, built as build/PRESET/bench/<name>; `./dev bench <name>` runs it.
-add_custom_target(bench_all)
+add_custom_target(towpath_bench_all)
 function(towpath_bench name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${towpath_BINARY_DIR}/bench)
-  add_dependencies(bench_all ${name})
+  add_dependencies(towpath_bench_all ${name})
 endfunction()
 
 # A fuzz target: sources with LLVMFuzzerTestOneInput(), seeds in tests/fuzz/corpus/<name>. The name
 # ends in _fuzz. Everywhere it becomes a test that feeds it the seeds, so that what a fuzzer once found
 # stays found; in the asan preset, of the same objects, also a libFuzzer executable, run by `./dev fuzz`.
-add_custom_target(fuzz_all)
+add_custom_target(towpath_fuzz_all)
 function(towpath_fuzz name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
   set(tried ${name}_tried)
@@ -132,7 +134,7 @@ function(towpath_fuzz name)
   towpath_seen_by_fuzzer(${tried})
   add_executable(${name}_seeds)
   target_link_libraries(${name}_seeds PRIVATE ${tried} fuzz_seeds_main)
-  add_dependencies(units ${name}_seeds)
+  add_dependencies(towpath_units ${name}_seeds)
   add_test(NAME ${name}.seeds COMMAND ${name}_seeds ${towpath_SOURCE_DIR}/tests/fuzz/corpus/${name})
   set_tests_properties(${name}.seeds PROPERTIES LABELS fuzz TIMEOUT 120)
   if(TOWPATH_FUZZ)
@@ -142,7 +144,7 @@ function(towpath_fuzz name)
     # being the first; inside of the program it is.
     target_link_options(${name} PRIVATE -static-libsan -fsanitize=fuzzer)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${towpath_BINARY_DIR}/fuzz)
-    add_dependencies(fuzz_all ${name})
+    add_dependencies(towpath_fuzz_all ${name})
   endif()
 endfunction()
 
