@@ -27,16 +27,6 @@ Held held_now();
 /// How many rounds; main() may set it.
 int& rounds();
 
-/// Of `usual` rounds that each start a process, as many as this build has time for: under a
-/// sanitizer a process costs ten times as much, and the other builds do all of them.
-constexpr std::uint64_t rounds_of_processes(std::uint64_t usual) {
-#if defined(TOWPATH_ASAN) || defined(__SANITIZE_THREAD__)
-  return (usual + 2) / 3;
-#else
-  return usual;
-#endif
-}
-
 /// Of cases that a seed varies: how many rounds, if not as many as usual, and from which seed on;
 /// main() may set it.
 struct Soak {

@@ -17,6 +17,7 @@
 #include <towpath/backend/conformance/growth.h>
 #include <towpath/backend/conformance/matrix.h>
 #include <towpath/backend/conformance/survivor.h>
+#include <towpath/core/testing/seeds.h>
 #include <towpath/run/deadline.h>
 #include <towpath/run/eventually.h>
 
@@ -30,7 +31,7 @@ constexpr auto kQuiesceTimeout = std::chrono::milliseconds(100);
 constexpr std::uint64_t kWatchedRounds = 97;
 constexpr auto kWatched = std::chrono::seconds(2);
 /// A third of the cells, where nobody asks for more.
-constexpr std::uint64_t kUsualRounds = rounds_of_processes(42);
+constexpr std::uint64_t kUsualRounds = seeds_of(42);
 
 /// How this side's transfer ends; or it releases memory to which the peer writes.
 enum class Way : std::uint8_t { completes, cancelled, timed_out, released };

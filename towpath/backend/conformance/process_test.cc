@@ -1,16 +1,16 @@
 // Conformance: the peer lives in another process, and dies or stops there.
 #include <random>
 
-#include <towpath/backend/conformance/growth.h>
 #include <towpath/backend/conformance/matrix.h>
 #include <towpath/backend/conformance/survivor.h>
+#include <towpath/core/testing/seeds.h>
 #include <towpath/run/deadline.h>
 
 namespace towpath::backend::conformance {
 namespace {
 
 /// Points in flight at which a peer is killed or stopped, per direction.
-constexpr std::uint64_t kSeeds = rounds_of_processes(8);
+constexpr std::uint64_t kSeeds = seeds_of(8);
 constexpr auto kTimeout = std::chrono::seconds(60);
 
 class ProcessConformance : public PairingTest {
