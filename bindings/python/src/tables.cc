@@ -145,9 +145,6 @@ std::vector<std::uint32_t> indices_of(const Table& table) {
   return indices;
 }
 
-bool is_plain(PyObject* tuple, Py_ssize_t index) {
-  return PyLong_CheckExact(PyTuple_GET_ITEM(tuple, index)) != 0;
-}
 std::uint64_t item(PyObject* tuple, Py_ssize_t index) {
   return to_u64(PyTuple_GET_ITEM(tuple, index));
 }
@@ -188,10 +185,8 @@ bool continues(const StridedDescriptor& run, const Descriptor& next) {
 Descriptor to_descriptor(py::handle source) {
   if (!PyTuple_Check(source.ptr()) || PyTuple_GET_SIZE(source.ptr()) != kColumns)
     throw py::type_error("a descriptor is a tuple (address, length, device)");
-  // Which other numbers' code may take out of where it stands.
-  const bool runs_code =
-      !is_plain(source.ptr(), 0) || !is_plain(source.ptr(), 1) || !is_plain(source.ptr(), 2);
-  const auto kept = runs_code ? py::reinterpret_borrow<py::object>(source) : py::object();
+  // A number's own code may take it out of where it stands.
+  const auto kept = py::reinterpret_borrow<py::object>(source);
   return {item(source.ptr(), 0), item(source.ptr(), 1), item(source.ptr(), 2)};
 }
 
