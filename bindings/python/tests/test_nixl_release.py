@@ -192,3 +192,21 @@ def test_memory_that_backends_took_one_by_one_is_taken_back_from_all_at_once():
         make_agent(backends=["POSIX"]).register_memory([(BLOCK, BLOCK, 0, "")], "BLOCK")
     with pytest.raises(bind.nixlBackendError, match="^NIXL_ERR_BACKEND: .*no backend of this agent takes"):
         make_agent(backends=["POSIX"]).register_memory([(BLOCK, BLOCK, 0, "")], "BLOCK", ["POSIX"])
+
+
+@pytest.mark.parametrize("backends", [["POSIX", "SHM"], ["SHM", "POSIX"]])
+def test_what_one_of_the_backends_named_cannot_take_none_of_them_has(tmp_path, backends):
+    agent = make_agent(backends=["POSIX", "SHM"])
+    with open(tmp_path / "file", "w+b") as file:
+        known = agent.get_reg_descs([(0, BLOCK, file.fileno(), "")], "FILE")
+        with pytest.raises(bind.nixlBackendError):
+            agent.register_memory(known, backends=backends)
+        with pytest.raises(bind.nixlNotFoundError):
+            agent.deregister_memory(known)
+        agent.deregister_memory(agent.register_memory(known))
+
+
+def test_the_types_that_serve_backends_are_named_once_each():
+    agent = make_agent(backends=["UCX", "SHM"]).agent
+    assert agent.types_of([1]) == agent.types_of([1, 2, 1]) == ["shm", "tcp"]
+    assert agent.types_of(()) == []

@@ -195,6 +195,21 @@ def test_a_number_that_changes_the_list_it_is_read_for_is_put_into_the_changed_o
     assert descs[0] == (7, 1, 0, *rest) and len(descs) == 10001
 
 
+def test_a_number_that_takes_its_tuple_away_is_read_to_the_end():
+    tuples, others = [], []
+
+    class Clearing:
+
+        def __index__(self):
+            tuples.clear()
+            others.extend(tuple([number] * 3) for number in range(2000))  # in the memory of what went
+            return 4096
+
+    tuples += [(Clearing(), 10**15, 10**15 + 1), (1, 1, 0)]
+    descs = bind.nixlXferDList(bind.DRAM_SEG, tuples)
+    assert len(descs) == 1 and descs[0] == (4096, 10**15, 10**15 + 1)
+
+
 @pytest.mark.parametrize("change", [lambda descs: descs.remDesc(0), lambda descs: descs.clear()])
 def test_an_owner_that_changes_the_list_at_its_end_finds_it_whole(change):
     descs = bind.nixlRegDList(bind.DRAM_SEG, [(number, 1, 0, b"x" * 50) for number in range(100)])
